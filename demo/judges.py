@@ -8,23 +8,28 @@ Two questions, two prices:
   the state that the current guess really has. The better the guess, the sharper the lens.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from demo.models import Model
+from demo.slices import Piece
 from demo.subspace import View
 
 FITTED_TOKENS = 4500  # tokens of random text that the lens is fitted on
 RIDGE = 1e-2
 BATCH = 64  # sentences per forward pass: larger ones leave the CPU's cache
 CHUNK = 4096  # words ranked at once
+WHITEN = 1e-2  # share of the mean variance below which a direction counts as noise
 
 
 class Judge(Protocol):
     """What the search needs of a view."""
+
+    blind: int  # how many more of the frequent words to try at each place, where the lens cannot tell them apart
 
     def score(self, sentences: Tensor) -> Tensor:
         """(rows, tokens) ids -> (rows,), 0 for the true sentence."""
@@ -32,12 +37,12 @@ class Judge(Protocol):
     def rank(self, sentence: Tensor, words: Tensor) -> Tensor:
         """(tokens,) ids, (n,) ids -> (tokens, n): lower is a better fit at that place."""
 
-    def shortlist(self, size: int) -> Tensor:
-        """The words that may occur at all, best first."""
+    def shortlist(self, size: int, sentence: Tensor | None = None) -> Tensor:
+        """About `size` words that may occur at all; a guess lends them a context."""
 
 
 def frequent_ids(model: Model) -> Tensor:
-    """Ordinary ids, the frequent first: marks and one-letter words, then the vocabulary, which BERT sorts by frequency."""
+    """Ordinary ids, the frequent first: marks and one-letter words, then the vocabulary, as BERT sorts it."""
     tokens = model.tokens(model.ordinary)
     short = [i for i, token in enumerate(tokens) if token in {"a", "i", *".,?!'\"-;:()"}]
     long = [i for i, token in enumerate(tokens) if len(token) > 1]
@@ -82,11 +87,22 @@ class Lens:
     def __call__(self, embedded: Tensor) -> Tensor:
         return embedded @ self.matrix + self.shift
 
-    def at_each_place(self, words: Tensor, length: int) -> Tensor:
-        """(n,) ids -> (length, n, hidden): each word's embedding at each place, seen through the lens."""
-        tables = self.model.net.embeddings
-        places = tables.position_embeddings.weight[:length] + tables.token_type_embeddings.weight[0]
-        return self(tables.LayerNorm(self.model.words[words] + places[:, None]))
+
+class Places:
+    """What words would be at each place: their embeddings, and those seen through the lens; the last words are kept."""
+
+    def __init__(self, lens: Lens, length: int) -> None:
+        self.lens, self.length = lens, length
+        self.words: Tensor | None = None
+
+    def __call__(self, words: Tensor) -> tuple[Tensor, Tensor]:
+        """(n,) ids -> embedded and through the lens, (length, n, hidden) both."""
+        if self.words is not words:
+            tables = self.lens.model.net.embeddings
+            places = tables.position_embeddings.weight[: self.length] + tables.token_type_embeddings.weight[0]
+            embedded = tables.LayerNorm(self.lens.model.words[words] + places[:, None])
+            self.words, self.seen = words, (embedded, self.lens(embedded))
+        return self.seen
 
 
 class SpanJudge:
@@ -97,13 +113,14 @@ class SpanJudge:
     what keeps a search from filling a sentence with its most conspicuous word.
     """
 
+    blind = 0
     DAMPING = 1e-3  # share of a feature's energy below which a direction counts as not covered
     LENS_DAMPING = 0.05  # the same for the lens, whose vectors are only about right
 
     def __init__(self, model: Model, view: View, length: int, seed: int) -> None:
         self.model, self.view, self.length = model, view, length
         self.lens = Lens.fit(model, view, length, seed)
-        self._places: tuple[Tensor, Tensor] | None = None
+        self.places = Places(self.lens, length)
 
     @torch.no_grad()
     def score(self, sentences: Tensor) -> Tensor:
@@ -132,7 +149,7 @@ class SpanJudge:
         """How far each word's feature, as far as the other tokens do not explain it, lies outside of the subspace."""
         stream = self._stream(sentence[None])[0]
         correction = stream - self.lens(self.model.net.embed(self.model.words[sentence]))
-        candidates = self._seen_through_lens(words) + correction[:, None]
+        candidates = self.places(words)[1] + correction[:, None]
         total = torch.zeros(candidates.shape[:2], device=stream.device)
         ours, theirs = (self.view.features(self.model.net, x) for x in (stream, candidates))
         for rows, choices, basis in zip(ours, theirs, self.view.bases, strict=True):
@@ -146,24 +163,154 @@ class SpanJudge:
                 total[place] += 1 - (new @ basis).square().sum(1) / (new.square().sum(1) + damping)
         return total / len(self.view.bases)
 
-    def _seen_through_lens(self, words: Tensor) -> Tensor:
-        if self._places is None or self._places[0] is not words:
-            self._places = words, self.lens.at_each_place(words, self.length)
-        return self._places[1]
+    @torch.no_grad()
+    def shortlist(self, size: int, sentence: Tensor | None = None) -> Tensor:
+        """With a guess, the best words at each place; without, those closest to the subspace at an average place."""
+        if sentence is not None:
+            ranks = torch.cat([self.rank(sentence, words) for words in self.model.ordinary.split(CHUNK)], dim=1)
+            return best_at_each_place(self.model.ordinary, ranks, size)
+        tables = self.model.net.embeddings
+        place = (tables.position_embeddings.weight[1 : self.length - 1] + tables.token_type_embeddings.weight[0]).mean(
+            0
+        )
+        stream = self.lens(tables.LayerNorm(self.model.words[self.model.ordinary] + place))
+        if self.view.centred:  # differences to [CLS], whose state hardly varies
+            stream = stream - self._stream(random_sentences(self.model, BATCH, self.length, 0))[:, 0].mean(0)
+        outside = torch.zeros(len(stream), device=stream.device)
+        for part, total in zip(stream.split(CHUNK), outside.split(CHUNK), strict=True):
+            for features, basis in zip(self.view.features(self.model.net, part), self.view.bases, strict=True):
+                total += 1 - (features @ basis).square().sum(1) / features.square().sum(1)
+        return self.model.ordinary[outside.argsort()[:size]]
+
+
+class ReadoutJudge:
+    """Judges by the one vector that the classifier reads: all that the last layer's matrices and the pooler tell.
+
+    The vector's direction is known exactly. How much a word moves it is estimated by running the last attention on what
+    the lens sees of that word. Differences are weighed by how much random sentences vary in each direction
+    (Mahalanobis), or the few loudest directions would drown the rest.
+    """
+
+    def __init__(self, model: Model, view: View, length: int, seed: int) -> None:
+        self.model, self.view, self.length = model, view, length
+        # Function words act on their neighbours more than on the vector itself, so many are tried; fewer per place in
+        # long sentences, to keep an exploration short.
+        self.blind = min(60, max(20, 360 // (length - 1)))
+        self.target = view.bases[0][:, 0]
+        # The last attention before the site: the site's own layer's, or for query and pooler the one before.
+        self.mixer = view.layer if view.part not in ("query", "pooler") else view.layer - 1
+        before = View(Piece(self.mixer, "query", "weight", 0), view.bases, self.mixer)
+        self.lens = Lens.fit(model, before, length, seed)
+        self.places = Places(self.lens, length)
+        self.whitener = self._fit_whitener(seed)
 
     @torch.no_grad()
-    def shortlist(self, size: int) -> Tensor:
-        """The words whose lens image, at an average place, lies closest to the subspace."""
-        tables = self.model.net.embeddings
-        place = (tables.position_embeddings.weight[1 : self.length - 1] + tables.token_type_embeddings.weight[0]).mean(0)
-        ids = random_sentences(self.model, BATCH, self.length, 0)
-        ends = self._stream(ids)[:, 0].mean(0) if self.view.centred else None
-        outside = []
-        for words in self.model.ordinary.split(CHUNK):
-            stream = self.lens(tables.LayerNorm(self.model.words[words] + place))
-            stream = stream if ends is None else stream - ends  # differences to [CLS], which hardly varies
-            residual = torch.zeros(len(words), device=stream.device)
-            for features, basis in zip(self.view.features(self.model.net, stream), self.view.bases, strict=True):
-                residual += 1 - (features @ basis).square().sum(1) / features.square().sum(1)
-            outside.append(residual)
-        return self.model.ordinary[torch.cat(outside).argsort()[:size]]
+    def _fit_whitener(self, seed: int) -> Tensor:
+        ids = random_sentences(self.model, 10 * BATCH, self.length, seed + 1)
+        sites = torch.cat([self._site(self._before(part)) for part in ids.split(BATCH)])
+        spread = sites - sites.mean(0)
+        covariance = spread.T @ spread / len(spread)
+        floor = WHITEN * covariance.diagonal().mean() * torch.eye(len(covariance), device=spread.device)
+        return torch.linalg.inv(torch.linalg.cholesky(covariance + floor)).T  # (width, width)
+
+    def _before(self, sentences: Tensor) -> Tensor:
+        return self.model.net.inputs(self.model.net.embed(self.model.words[sentences]), self.mixer)
+
+    def _site(self, before: Tensor) -> Tensor:
+        """(rows, tokens, hidden) at the last attention's input -> (rows, width) at the exposed matrix."""
+        block = self.model.net.block(self.mixer)
+        attention = block.attention.self
+        row = before[:, self.model.net.read_row]
+        split = (attention.num_attention_heads, -1)
+        query, key, value = attention.query(row), attention.key(before), attention.value(before)
+        query, key, value = (x.unflatten(-1, split) for x in (query, key, value))
+        weights = torch.einsum("rhd,rthd->rht", query, key) * attention.scaling
+        mixed = torch.einsum("rht,rthd->rhd", weights.softmax(-1), value).flatten(1)
+        return self._after(mixed, row)
+
+    def _after(self, mixed: Tensor, row: Tensor) -> Tensor:
+        block = self.model.net.block(self.mixer)
+        if self.view.part == "attention-output":
+            return mixed
+        attended = block.attention.output(mixed, row)
+        if self.view.part == "ffn-in":
+            return attended
+        inner = block.intermediate(attended)
+        return inner if self.view.part == "ffn-out" else block.output(inner, attended)
+
+    def _distance(self, sites: Tensor) -> Tensor:
+        """The whitened part of the site vector that no multiple of the target explains."""
+        target = self.target @ self.whitener
+        sites = sites @ self.whitener
+        along = sites @ target / target.square().sum()
+        return (sites - along[..., None] * target).square().mean(-1)
+
+    @torch.no_grad()
+    def score(self, sentences: Tensor) -> Tensor:
+        return torch.cat([self._distance(self._site(self._before(part))) for part in sentences.split(BATCH)])
+
+    def rank(self, sentence: Tensor, words: Tensor, places: Sequence[int] | None = None) -> Tensor:
+        """How each word fits in each place (or only in some), by two estimates of the distance it would give.
+
+        One moves the token's own state as the lens sees it and lets its neighbours stay; the other adds the neighbours'
+        change to first order. Either finds words that the other misses, so the better of a word's two places counts.
+        """
+        with torch.enable_grad():
+            embedded = self.model.net.embed(self.model.words[sentence])[None].requires_grad_(True)
+            before = self.model.net.inputs(embedded, self.mixer)
+            distance = self._distance(self._site(before)).sum()
+            by_embedding, by_state = (g[0] for g in torch.autograd.grad(distance, [embedded, before]))
+        with torch.no_grad():
+            step = self.places(words)[0] - embedded[0, :, None]
+            own = step @ self.lens.matrix
+            alone = self._with_each(before.detach()[0], own, places or range(1, self.length - 1))
+            by_neighbours = torch.einsum("tnh,th->tn", step, by_embedding) - torch.einsum("tnh,th->tn", own, by_state)
+            return 0.1 * torch.minimum(_order(alone), _order(alone + by_neighbours)).log1p()
+
+    def _with_each(self, before: Tensor, own: Tensor, places: Sequence[int]) -> Tensor:
+        """The distance if one token's state moved by `own` (tokens, n, hidden) and the others stayed: (tokens, n)."""
+        attention = self.model.net.block(self.mixer).attention.self
+        row = before[self.model.net.read_row]
+
+        def heads(linear: nn.Module, x: Tensor) -> Tensor:
+            return linear(x).unflatten(-1, (attention.num_attention_heads, -1))
+
+        query, keys, values = heads(attention.query, row), heads(attention.key, before), heads(attention.value, before)
+        logits = (keys * query).sum(-1) * attention.scaling  # (tokens, heads)
+        top = logits.max(0).values
+        weight = (logits - top).exp()
+        mixed, total = (weight[..., None] * values).sum(0), weight.sum(0)
+        distances = torch.zeros(own.shape[:2], device=own.device)
+        for place in places:
+            state = before[place] + own[place]
+            new = ((heads(attention.key, state) * query).sum(-1) * attention.scaling - top).exp()  # (n, heads)
+            others = mixed - weight[place][:, None] * values[place]
+            blend = (others + new[..., None] * heads(attention.value, state)) / (total - weight[place] + new)[..., None]
+            distances[place] = self._distance(self._after(blend.flatten(1), row.expand(len(blend), -1)))
+        return distances
+
+    def shortlist(self, size: int, sentence: Tensor | None = None) -> Tensor:
+        """The words that move the guess's vector (a blank one's, without) closest to the target.
+
+        All words are ranked in the middle of the sentence; every place of the few thousand best, one by one.
+        """
+        if sentence is None:
+            sentence = torch.full((self.length,), self.model.tokenizer.mask_token_id, device=self.model.device)
+            sentence[0], sentence[-1] = self.model.first_last
+        middle, chunks = self.length // 2, self.model.ordinary.split(CHUNK)
+        best = [
+            words[self.rank(sentence, words, [middle])[middle].argsort()[: CHUNK // len(chunks)]] for words in chunks
+        ]
+        words = torch.cat(best)
+        return best_at_each_place(words, self.rank(sentence, words), size)
+
+
+def _order(values: Tensor) -> Tensor:
+    """(tokens, n) -> each value's place, from 0, among its row."""
+    return values.argsort(dim=1).argsort(dim=1).float()
+
+
+def best_at_each_place(words: Tensor, ranks: Tensor, size: int) -> Tensor:
+    """(n,) words, (tokens, n) ranks -> about `size` words, as many from each inner place."""
+    inner = ranks[1:-1]
+    return words[inner.topk(min(size // len(inner), len(words)), dim=1, largest=False).indices].unique()

@@ -90,7 +90,5 @@ def certify(leak: Leak, ids: Tensor, label: int) -> Certificate:
     ours = gradient_of(leak.model, ids, label, leak.pieces)
     norms = {name: value.norm() for name, value in leak.gradient.items()}
     floor = FLOOR * max(norms.values())
-    errors = [
-        (ours[name] - value).norm() / norms[name] for name, value in leak.gradient.items() if norms[name] > floor
-    ]
+    errors = [(ours[name] - value).norm() / norms[name] for name, value in leak.gradient.items() if norms[name] > floor]
     return Certificate(float(torch.stack(errors).max()) if errors else torch.inf)

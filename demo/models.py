@@ -87,6 +87,10 @@ class Network(nn.Module):
         # The row the classifier reads: [CLS]; in a causal decoder the last token, the only one that has seen them all.
         self.read_row = -1 if decoder else 0
 
+    def block(self, layer: int) -> Any:
+        """One BertLayer, whose parts are reached by their names."""
+        return self.layers[layer]
+
     def embed(self, words: Tensor) -> Tensor:
         """Word vectors (rows, tokens, hidden) -> what layer 0 reads: LayerNorm(word + position + type)."""
         tables = self.embeddings
@@ -107,7 +111,7 @@ class Network(nn.Module):
 
     def attended(self, embedded: Tensor, layer: int) -> Tensor:
         """What the feed-forward half of `layer` reads: its attention's output, added and normalised."""
-        block: Any = self.layers[layer]
+        block = self.block(layer)
         if layer == self.decoder:
             memory = self.inputs(embedded, layer - 1)
             memory = self.layers[layer - 1](memory)
@@ -221,9 +225,13 @@ def pretrained_folder(name: str) -> Path:
     else:
         folder = _download(name, shape.hub)
     if not (folder / "model.safetensors").exists():
-        raise ModelError(f"{name} pretrained: {shape.hub} holds no model.safetensors, and pickled weights are not loaded")
+        raise ModelError(
+            f"{name} pretrained: {shape.hub} holds no model.safetensors, and pickled weights are not loaded"
+        )
     if shape.sha256 and _sha256(folder / "model.safetensors") != shape.sha256:
-        raise ModelError(f"{name} pretrained: model.safetensors is not the published file (sha256 differs); reinstall it")
+        raise ModelError(
+            f"{name} pretrained: model.safetensors is not the published file (sha256 differs); reinstall it"
+        )
     return folder
 
 
@@ -238,7 +246,7 @@ def unavailable(name: str, kind: str) -> str | None:
 
 
 def from_folder(folder: Path) -> Network:
-    """A saved BertModel -> a network with those weights, and a fresh head (its seed is fixed, as the head is public)."""
+    """A saved BertModel -> a network with those weights and a fresh head; its seed is fixed, as the head is public."""
     _quiet()
     bert = BertModel.from_pretrained(
         folder, use_safetensors=True, local_files_only=True, add_pooling_layer=True, attn_implementation="eager"

@@ -22,10 +22,10 @@ HEAD_CLIFF = 1e-5  # one head's block is worse conditioned
 class View:
     """One exposed matrix as a subspace that holds known features of the sentence's tokens.
 
-    query, value, ffn-in, ffn-out   the layer's inputs span it
-    key                             softmax ignores shifts, so Δ sums to zero over tokens: *differences* of inputs span it
-    attention-output                its input mixes tokens, but within one head the mixtures span what the value vectors
-                                    span: one small subspace per head
+    query, value, ffn-in, ffn-out   the matrix's inputs span it
+    key                             softmax ignores shifts, so Δ sums to zero over tokens: *differences* of inputs do
+    attention-output                its input mixes tokens, but within one head the mixtures span what the value
+                                    vectors span: one small subspace per head
     """
 
     piece: Piece
@@ -58,9 +58,9 @@ class View:
     def features(self, net: Network, stream: Tensor) -> list[Tensor]:
         """Stream vectors (…, hidden) -> the vectors that lie in each of `bases`."""
         if self.part == "ffn-out":
-            return [net.layers[self.layer].intermediate(stream)]
+            return [net.block(self.layer).intermediate(stream)]
         if self.part == "attention-output":
-            values = net.layers[self.layer].attention.self.value(stream)
+            values = net.block(self.layer).attention.self.value(stream)
             return list(values.unflatten(-1, (len(self.bases), -1)).unbind(-2))
         return [stream]
 

@@ -1,82 +1,26 @@
-"""What every attack is: a function from a `Leak` and a `Budget` to a stream of `Snapshot`s. Nothing else gets in.
+"""The attacks, one file an idea, and the one table of them. Each sees a `Leak` and nothing else."""
 
-`ATTACKS`, at the end of `demo.attacks.table`, is the one table of them.
-"""
+from demo.attacks.base import Attack, Budget, Snapshot
+from demo.attacks.best import Best
+from demo.attacks.certified import Certified
+from demo.attacks.descent import Descent
+from demo.attacks.rows import Rows
+from demo.attacks.span import Span
 
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Protocol
+__all__ = ["ATTACKS", "Attack", "Budget", "Snapshot"]
 
-import torch
-from torch import Tensor
+DLG = Descent("l2", rate=0.1, steps=2500)  # Zhu et al. 2019, as re-run on BERT
+TAG = Descent("l2+l1", "adamw", rate=0.05, steps=1000, unit_length=True)  # Deng et al. 2021
+COSINE = Descent(  # Li et al. 2024 and LAMP (Balunović et al. 2022), without LAMP's language model
+    "cosine", rate=0.01, decay=0.89, steps=2000, length_pull=1.0, starts=500, orders=500, reorder_every=75
+)
 
-from demo.leak import Certificate, Leak, certify
-from demo.models import Model
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How long an attack may run: whichever ends first."""
-
-    seconds: float = 60.0
-    steps: int = 1_000_000
-    started: float = field(default_factory=time.perf_counter)
-
-    def elapsed(self) -> float:
-        return time.perf_counter() - self.started
-
-    def over(self, step: int) -> bool:
-        return step >= self.steps or self.elapsed() >= self.seconds
-
-
-@dataclass(frozen=True, eq=False)
-class Snapshot:
-    """An attack's state at one moment, in plain CPU tensors: it pickles, and refers to nothing."""
-
-    step: int
-    seconds: float
-    ids: Tensor  # (tokens,): the guess now
-    embeddings: Tensor  # (tokens, hidden): the dummy word vectors now
-    confidence: Tensor  # (tokens,), 0 to 1: how sure the attack is of each token
-    objective: float  # what it minimises
-    stage: str  # what it is doing, in a few words for people
-    certificate: Certificate | None = None  # of this guess, where it was computed
-    label: int | None = None  # the label it assumes
-
-
-class Attack(Protocol):
-    def supports(self, leak: Leak) -> str | None:
-        """None if this attack can work on such a leak, else the reason why not."""
-
-    def run(self, leak: Leak, budget: Budget, seed: int) -> Iterator[Snapshot]:
-        """Yields snapshots with rising steps; the last one is the result."""
-
-
-def snapshot(
-    model: Model, budget: Budget, step: int, ids: Tensor, objective: float, stage: str,
-    embeddings: Tensor | None = None, confidence: Tensor | None = None,
-    certificate: Certificate | None = None, label: int | None = None,
-) -> Snapshot:  # fmt: skip
-    """A snapshot with everything detached; a discrete guess has its words' own vectors, and full confidence."""
-    vectors = model.words[ids] if embeddings is None else embeddings
-    sure = torch.ones(len(ids)) if confidence is None else confidence
-    return Snapshot(
-        step, budget.elapsed(), ids.detach().cpu().clone(), vectors.detach().cpu().clone(), sure.detach().cpu().clone(),
-        float(objective), stage, certificate, label,
-    )  # fmt: skip
-
-
-def labels_of(leak: Leak) -> list[int]:
-    """The labels an attack has to consider: the one it was told, or read off the classifier's bias, or all."""
-    if leak.label is not None:
-        return [leak.label]
-    bias = leak.gradient.get("classifier.bias")
-    if bias is not None:  # iDLG: softmax minus one-hot is negative only at the true label
-        return [int(bias.argmin())]
-    return list(range(leak.model.net.classifier.out_features))
-
-
-def best_certificate(leak: Leak, ids: Tensor) -> tuple[Certificate, int]:
-    """The guess's certificate under the label that explains the leak best."""
-    return min(((certify(leak, ids, label), label) for label in labels_of(leak)), key=lambda pair: pair[0].residual)
+ATTACKS: dict[str, Attack] = {
+    "best": Best(COSINE),
+    "certified": Certified(),
+    "span": Span(),
+    "rows": Rows(),
+    "cosine": COSINE,
+    "tag": TAG,
+    "dlg": DLG,
+}

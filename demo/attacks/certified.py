@@ -4,22 +4,23 @@ Where the slice allows, the embedding rows or the layer-0 span give the sentence
 over whole sentences: take the most promising guess not yet explored, let the judge's lens propose words for each place,
 add reorderings, score them all by one forward pass up to the exposed matrix, combine the changes that help, repeat. No
 continuous descent is needed: the span judge's distance falls with every right word, and the lens finds it among thirty
-thousand. A guess that reproduces the leaked gradient to rounding *is* the sentence; that is the certificate, and the end.
+thousand. A guess that reproduces the leaked gradient to rounding *is* the sentence: that is the certificate.
 """
 
 import heapq
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from demo.attacks import Budget, Snapshot, best_certificate, snapshot
+from demo.attacks.base import Budget, Snapshot, best_certificate, snapshot
 from demo.attacks.rows import Rows
 from demo.attacks.span import Span
-from demo.judges import Judge, SpanJudge, frequent_ids
+from demo.judges import Judge, ReadoutJudge, SpanJudge, frequent_ids
 from demo.leak import Leak
+from demo.models import Model
 from demo.subspace import View, read_length, views
 
 Sentence = tuple[int, ...]
@@ -33,7 +34,7 @@ class Certified:
     words: int = 1000  # how many words the judge shortlists for the whole sentence
     frequent: int = 60  # and how many of the language's most frequent ones join them
     per_place: int = 6  # substitutions tried at each place of an explored guess
-    patience: int = 12  # explorations without progress before the search starts elsewhere
+    patience: int = 4  # explorations without progress before the search looks elsewhere
 
     def supports(self, leak: Leak) -> str | None:
         if Rows().supports(leak) is None:
@@ -48,19 +49,25 @@ class Certified:
         step = 0
         for shortcut in (Rows(), Span()):
             if shortcut.supports(leak) is None:
-                for step, shot in enumerate(shortcut.run(leak, budget, seed), step + 1):
-                    yield _at_step(shot, step)
+                for shot in shortcut.run(leak, budget, seed):
+                    step += 1
+                    yield replace(shot, step=step)
                 if shot.certificate and shot.certificate.holds:
                     return
         length = read_length(leak)
         assert length is not None
         view = views(leak)[0]
+        yield snapshot(
+            leak.model, budget, step + 1, blank(leak.model, length), 1.0, f"fitting a lens on {view.piece.name}",
+            confidence=torch.zeros(length),
+        )  # fmt: skip
         judge = judge_for(leak, view, length, seed)
-        yield from Search(self, leak, judge, length, seed).run(budget, step)
+        yield from Search(self, leak, judge, length, seed).run(budget, step + 1)
 
 
 def judge_for(leak: Leak, view: View, length: int, seed: int) -> Judge:
-    return SpanJudge(leak.model, view, length, seed)
+    judge = ReadoutJudge if view.read_row_only else SpanJudge
+    return judge(leak.model, view, length, seed)
 
 
 class Search:
@@ -69,14 +76,14 @@ class Search:
     def __init__(self, settings: Certified, leak: Leak, judge: Judge, length: int, seed: int) -> None:
         self.settings, self.leak, self.judge, self.length = settings, leak, judge, length
         self.generator = torch.Generator().manual_seed(seed)
-        frequent = frequent_ids(leak.model)[: settings.frequent]
-        self.words = torch.cat([judge.shortlist(settings.words), frequent]).unique()
+        self.frequent = frequent_ids(leak.model)[: settings.frequent]
+        self.words = torch.cat([judge.shortlist(settings.words), self.frequent]).unique()
         self.scores: dict[Sentence, float] = {}
         self.frontier: list[tuple[float, Sentence]] = []
         self.inner = range(1, length - 1)
 
     def run(self, budget: Budget, step: int) -> Iterator[Snapshot]:
-        best, best_score, stalled = self.blank(), torch.inf, 0
+        best, best_score, stalled = tuple(blank(self.leak.model, self.length).tolist()), torch.inf, 0
         self.push([best])
         while not budget.over(step):
             step += 1
@@ -93,9 +100,11 @@ class Search:
             yield self.picture(budget, step, best, ranks, best_score, "searching", certificate, label)
             if certificate.holds:
                 return
-            if stalled >= self.settings.patience:
-                stalled = 0
-                self.restart(best, ranks)
+            if stalled and stalled % self.settings.patience == 0:
+                if stalled == self.settings.patience:
+                    self.refresh(best)
+                else:
+                    self.kick(best, ranks)
 
     # -- what to try -------------------------------------------------------------------------------------------------
 
@@ -119,8 +128,10 @@ class Search:
         """The best words for each place, one at a time; then the best of all places together, surest first."""
         top = ranks.topk(self.settings.per_place, dim=1, largest=False)
         words = self.words[top.indices].tolist()
+        common = torch.isin(self.words, self.frequent).nonzero()[:, 0]
+        blind = self.words[common[ranks[:, common].topk(self.judge.blind, dim=1, largest=False).indices]].tolist()
         for place in self.inner:
-            for word in words[place]:
+            for word in words[place] + blind[place]:
                 yield (*sentence[:place], word, *sentence[place + 1 :])
         together = list(sentence)
         for place in sorted(self.inner, key=lambda place: float(top.values[place, 0])):
@@ -138,22 +149,28 @@ class Search:
             moved.insert(target, moved.pop(source))
             yield tuple(moved)
 
-    def restart(self, best: Sentence, ranks: Tensor) -> None:
-        """Forgets the frontier and starts from the best guess with two thirds of its words drawn anew."""
+    def refresh(self, best: Sentence) -> None:
+        """Shortlists anew from the whole vocabulary, now that the guess lends the lens a context; explores it again."""
+        ids = self.tensor([best])[0]
+        self.words = torch.cat([self.judge.shortlist(self.settings.words, ids), ids[1:-1], self.frequent]).unique()
+        self.restart(best)
+
+    def kick(self, best: Sentence, ranks: Tensor) -> None:
+        """Moves a random stretch of the best guess elsewhere and draws some of its words anew, as the lens sees fit."""
         chance = torch.softmax(-ranks.cpu() / SOFTNESS, dim=1)
         drawn = self.words.cpu()[torch.multinomial(chance, 1, generator=self.generator)[:, 0]].tolist()
-        kept = (torch.rand(self.length, generator=self.generator) < 1 / 3).tolist()
-        start = [best[i] if kept[i] or i not in self.inner else drawn[i] for i in range(self.length)]
-        self.frontier = []
-        self.scores.pop(tuple(start), None)
-        self.push([tuple(start)])
+        share = 0.2 + 0.5 * float(torch.rand(1, generator=self.generator))
+        renewed = (torch.rand(self.length, generator=self.generator) < share).tolist()
+        inner = [drawn[i] if renewed[i] else best[i] for i in self.inner]
+        start, end, target = sorted(torch.randint(len(inner) + 1, (3,), generator=self.generator).tolist())
+        inner = inner[:start] + inner[end:target] + inner[start:end] + inner[target:]
+        self.restart((best[0], *inner, best[-1]))
+
+    def restart(self, sentence: Sentence) -> None:
+        self.frontier, self.scores = [], {}
+        self.push([sentence])
 
     # -- bookkeeping -------------------------------------------------------------------------------------------------
-
-    def blank(self) -> Sentence:
-        """[CLS], the likeliest single word of all repeated, [SEP]: the first ranks replace it anyway."""
-        first, last = self.leak.model.first_last
-        return (first, *[self.leak.model.tokenizer.mask_token_id] * (self.length - 2), last)
 
     def push(self, sentences: list[Sentence]) -> None:
         fresh = [s for s in dict.fromkeys(sentences) if s not in self.scores]
@@ -176,9 +193,20 @@ class Search:
         confidence = (chance * own).sum(1)
         confidence[0] = confidence[-1] = 1
         return snapshot(
-            self.leak.model, budget, step, ids, score, stage, confidence=confidence, certificate=certificate, label=label
+            self.leak.model,
+            budget,
+            step,
+            ids,
+            score,
+            stage,
+            confidence=confidence,
+            certificate=certificate,
+            label=label,
         )
 
 
-def _at_step(shot: Snapshot, step: int) -> Snapshot:
-    return Snapshot(**{**shot.__dict__, "step": step})
+def blank(model: Model, length: int) -> Tensor:
+    """[CLS] [MASK] … [MASK] [SEP]."""
+    ids = torch.full((length,), model.tokenizer.mask_token_id, device=model.device)
+    ids[0], ids[-1] = model.first_last
+    return ids

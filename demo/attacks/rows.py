@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from demo.attacks import Budget, Snapshot, best_certificate, labels_of, snapshot
+from demo.attacks.base import Budget, Snapshot, best_certificate, labels_of, snapshot
 from demo.leak import Leak
 from demo.subspace import read_length
 

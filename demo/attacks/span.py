@@ -10,11 +10,12 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from demo.attacks import Budget, Snapshot, best_certificate, snapshot
+from demo.attacks.base import Budget, Snapshot, best_certificate, snapshot
 from demo.leak import Leak
 from demo.subspace import View, read_length, views
 
 CHUNK = 4096  # words per matrix product
+RUNNERS_UP = 3
 
 
 class Span:
@@ -31,26 +32,29 @@ class Span:
 
     def run(self, leak: Leak, budget: Budget, seed: int = 0) -> Iterator[Snapshot]:
         view, length = first_view(leak), read_length(leak)
-        assert view is not None and length is not None
+        assert view is not None
+        assert length is not None
         first, last = leak.model.first_last
         ids = torch.full((length,), leak.model.tokenizer.mask_token_id, device=leak.model.device)
         ids[0], ids[-1] = first, last
-        sure = torch.zeros(length)
+        sure, others = torch.zeros(length), ids[:, None].repeat(1, RUNNERS_UP)
         sure[0] = sure[-1] = 1
+        worst = 0.0  # the largest residual so far: what the span leaves unexplained
         for place in range(1, length - 1):
-            residual = residuals(leak, view, place)
-            two = residual.topk(2, largest=False)
-            ids[place] = leak.model.ordinary[two.indices[0]]
-            sure[place] = float(1 - two.values[0] / two.values[1])
-            if place < length - 2:
-                stage = f"place {place} of {length - 2}: one word in {len(leak.model.ordinary):,} lies in the span"
-                yield snapshot(leak.model, budget, place, ids, float(two.values[0]), stage, confidence=sure)
+            nearest = residuals(leak, view, place).topk(1 + RUNNERS_UP, largest=False)
+            ids[place], others[place] = (leak.model.ordinary[nearest.indices[part]] for part in (0, slice(1, None)))
+            sure[place] = float(1 - nearest.values[0] / nearest.values[1])
+            worst = max(worst, float(nearest.values[0]))
+            if place == length - 2:
+                break
+            stage = f"place {place} of {length - 2}: one word in {len(leak.model.ordinary):,} lies in the span"
+            yield snapshot(leak.model, budget, place, ids, worst, stage, confidence=sure, runners_up=others)
             if budget.over(place):
                 return
         certificate, label = best_certificate(leak, ids)
         yield snapshot(
-            leak.model, budget, length - 2, ids, float(two.values[0]), "every place read off the span",
-            confidence=sure, certificate=certificate, label=label,
+            leak.model, budget, length - 2, ids, worst, "every place read off the span",
+            confidence=sure, runners_up=others, certificate=certificate, label=label,
         )  # fmt: skip
 
 

@@ -1,0 +1,79 @@
+"""What every attack is: a function from a `Leak` and a `Budget` to a stream of `Snapshot`s. Nothing else gets in."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from demo.leak import Certificate, Leak, certify
+from demo.models import Model
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long an attack may run: whichever ends first."""
+
+    seconds: float = 60.0
+    steps: int = 1_000_000
+    started: float = field(default_factory=time.perf_counter)
+
+    def elapsed(self) -> float:
+        return time.perf_counter() - self.started
+
+    def over(self, step: int) -> bool:
+        return step >= self.steps or self.elapsed() >= self.seconds
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """An attack's state at one moment, in plain CPU tensors: it pickles, and refers to nothing."""
+
+    step: int
+    seconds: float
+    ids: Tensor  # (tokens,): the guess now
+    embeddings: Tensor  # (tokens, hidden): the dummy word vectors now
+    confidence: Tensor  # (tokens,), 0 to 1: how sure the attack is of each token
+    runners_up: Tensor  # (tokens, few) ids: what else it would say there
+    objective: float  # what it minimises
+    stage: str  # what it is doing, in a few words for people
+    certificate: Certificate | None = None  # of this guess, where it was computed
+    label: int | None = None  # the label it assumes
+
+
+class Attack(Protocol):
+    def supports(self, leak: Leak) -> str | None:
+        """None if this attack can work on such a leak, else the reason why not."""
+
+    def run(self, leak: Leak, budget: Budget, seed: int) -> Iterator[Snapshot]:
+        """Yields snapshots with rising steps; the last one is the result."""
+
+
+def snapshot(
+    model: Model, budget: Budget, step: int, ids: Tensor, objective: float, stage: str,
+    embeddings: Tensor | None = None, confidence: Tensor | None = None,
+    runners_up: Tensor | None = None, certificate: Certificate | None = None, label: int | None = None,
+) -> Snapshot:  # fmt: skip
+    """A snapshot with everything detached; a discrete guess has its words' own vectors, and full confidence."""
+    vectors = model.words[ids] if embeddings is None else embeddings
+    sure = torch.ones(len(ids)) if confidence is None else confidence
+    others = torch.empty(len(ids), 0, dtype=torch.long) if runners_up is None else runners_up
+    guess, points, sure, others = (x.detach().cpu().clone() for x in (ids, vectors, sure, others))
+    return Snapshot(step, budget.elapsed(), guess, points, sure, others, float(objective), stage, certificate, label)
+
+
+def labels_of(leak: Leak) -> list[int]:
+    """The labels an attack has to consider: the one it was told, or read off the classifier's bias, or all."""
+    if leak.label is not None:
+        return [leak.label]
+    bias = leak.gradient.get("classifier.bias")
+    if bias is not None:  # iDLG: softmax minus one-hot is negative only at the true label
+        return [int(bias.argmin())]
+    return list(range(leak.model.net.classifier.out_features))
+
+
+def best_certificate(leak: Leak, ids: Tensor) -> tuple[Certificate, int]:
+    """The guess's certificate under the label that explains the leak best."""
+    return min(((certify(leak, ids, label), label) for label in labels_of(leak)), key=lambda pair: pair[0].residual)

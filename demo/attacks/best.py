@@ -1,0 +1,40 @@
+"""Best: picks the attack for the slice at hand from the leak alone, and says which and why."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from demo.attacks.base import Attack, Budget, Snapshot
+from demo.attacks.certified import Certified
+from demo.attacks.descent import Descent
+from demo.attacks.rows import Rows
+from demo.attacks.span import Span
+from demo.leak import Leak
+
+
+@dataclass(frozen=True)
+class Best:
+    """Chooses among the others: what is instant and exact first, then the search, then descent."""
+
+    fallback: Descent
+
+    def choose(self, leak: Leak) -> tuple[str, Attack, str]:
+        """The name, the attack and the reason."""
+        if Rows().supports(leak) is None and leak.weight("position") is not None:
+            return "rows", Rows(), "the embedding rows hold the words and their places"
+        if Span().supports(leak) is None:
+            return "span", Span(), "a matrix that reads the embeddings spans exactly the sentence's words"
+        if Certified().supports(leak) is None:
+            return "certified", Certified(), "only deeper matrices are exposed, so the sentence has to be searched"
+        return "cosine", self.fallback, "nothing better fits this slice"
+
+    def supports(self, leak: Leak) -> str | None:
+        return self.choose(leak)[1].supports(leak)
+
+    def run(self, leak: Leak, budget: Budget, seed: int = 0) -> Iterator[Snapshot]:
+        name, attack, reason = self.choose(leak)
+        for shot in attack.run(leak, budget, seed):
+            yield replace(shot, stage=f"{name} ({reason}): {shot.stage}")
+        # The exact checks can miss, e.g. a word repeated beyond the rank; the search starts from their result.
+        if name in ("rows", "span") and not (shot.certificate and shot.certificate.holds):
+            for later in Certified().run(leak, budget, seed):
+                yield replace(later, step=shot.step + later.step, stage=f"certified ({name} fell short): {later.stage}")

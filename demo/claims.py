@@ -1,0 +1,81 @@
+"""What the README claims, as a table of experiments that anyone can measure again."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from demo.engine import Experiment
+from demo.models import Weights
+
+Row = dict[str, object]
+PARTS = ("query", "key", "value", "attention-output", "ffn-in", "ffn-out")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Some experiments, on sentences of a certain size; `by` names the row of the printed table."""
+
+    title: str
+    experiments: tuple[Experiment, ...]
+    sentences: int = 20
+    words: tuple[int, int] = (1, 10)
+    tokens: tuple[int, int] = (1, 512)  # without [CLS] and [SEP]
+    by: Callable[[Row], str] = lambda row: f"{row['slice']} {','.join(map(str, row['layers']))}"  # type: ignore[call-overload]
+
+    def fits(self, sentence: str, tokens: int) -> bool:
+        return self.words[0] <= len(sentence.split()) <= self.words[1] and self.tokens[0] <= tokens <= self.tokens[1]
+
+
+def _on(part: str, *layers: int, attack: str = "certified", seconds: float = 60, **more: object) -> Experiment:
+    return Experiment("", slice=part, layers=layers, attack=attack, seconds=seconds, **more)  # type: ignore[arg-type]
+
+
+_SPANS = tuple(_on(part, 0, attack="span") for part in ("query", "key", "value"))
+_RANDOM = Weights("normal", 0.02)
+
+CLAIMS = {
+    "span": Claim("Span check, at most 10 words", _SPANS),
+    "span-long": Claim("Span check, 20 to 30 tokens", _SPANS, words=(1, 99), tokens=(20, 30)),
+    "layers": Claim("Everything, and each single layer", (_on("all"), *(_on("layer", k) for k in range(6)))),
+    "components": Claim(
+        "One matrix of layers 0 to 4", tuple(_on(part, k) for part in PARTS for k in range(5)), sentences=5
+    ),
+    "last": Claim("One matrix of the last layer, and the head", (*(_on(part, 5) for part in PARTS), _on("head")), 5),
+    "long": Claim(
+        "15 to 20 tokens", (_on("all", seconds=120), _on("layer", 3, seconds=120), _on("query", 2, seconds=120)),
+        words=(1, 99), tokens=(15, 20),
+    ),
+    "random": Claim(
+        "Random weights, everything", tuple(_on("all", model=m, weights=_RANDOM) for m in ("tinybert4", "tinybert6")),
+        by=lambda row: str(row["model"]),
+    ),
+    "papers": Claim(
+        "TinyBERT4 with random weights, everything: the papers' attacks and ours",
+        tuple(_on("all", attack=a, model="tinybert4", weights=_RANDOM) for a in ("dlg", "tag", "cosine", "certified")),
+        sentences=10, by=lambda row: str(row["attack"]),
+    ),
+}  # fmt: skip
+
+
+def table(rows: Sequence[Row], by: Callable[[Row], str]) -> str:
+    """Markdown, a line per group: what was recovered, how fast, and whether a certificate was ever wrong."""
+    lines = [
+        "| | sentences | exact % | recover % (best) | in place % | ROUGE-1/2/L | with specials | median s "
+        "| wrongly certified |",
+        "|---" * 9 + "|",
+    ]
+    for name in dict.fromkeys(by(row) for row in rows):
+        group = [row for row in rows if by(row) == name]
+
+        def mean(key: str, group: list[Row] = group) -> str:
+            return f"{100 * statistics.mean(float(row[key]) for row in group):.1f}"  # type: ignore[arg-type]
+
+        rouge, special = ("/".join(mean(f"rouge{n}{end}") for n in ("1", "2", "L")) for end in ("", "_specials"))
+        recover = f"{mean('recover_rate')} ({mean('best_recover_rate')})"
+        seconds = statistics.median(float(row["seconds"]) for row in group)  # type: ignore[arg-type]
+        wrong = sum(bool(row["certified"]) and not row["exact"] for row in group)
+        lines.append(
+            f"| {name} | {len(group)} | {mean('exact')} | {recover} | {mean('position_accuracy')} | {rouge} "
+            f"| {special} | {seconds:.1f} | {wrong} |"
+        )
+    return "\n".join(lines)

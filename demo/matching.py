@@ -1,0 +1,166 @@
+"""How far a batch of dummies is from the leak, without ever building a dummy gradient.
+
+A linear layer's gradient is G′ = Δ′ᵀX′. With the leaked G kept as low-rank factors L Rᵀ, all that L2 and cosine need is
+
+    ⟨G′, G⟩ = Σ (X′R) ⊙ (Δ′L)          ‖G′‖² = Σ (X′X′ᵀ) ⊙ (Δ′Δ′ᵀ)
+
+which costs tokens² instead of parameters, and keeps the rows of a batch apart: each row is a candidate of its own.
+
+    matcher = Matcher(leak)
+    matcher.distance(words, labels, "cosine")  # (rows, tokens, hidden), (rows, classes) -> (rows,)
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from demo.leak import FLOOR, Gradient, Leak
+from demo.models import Model
+from demo.slices import Piece, modules
+from demo.subspace import basis_of
+
+DISTANCES = ("l2", "cosine", "l2+l1")
+
+
+class Matcher:
+    """Distances between the leaked gradient and those of dummy word vectors."""
+
+    def __init__(self, leak: Leak, alpha: float = 0.1) -> None:
+        self.model, self.alpha = leak.model, alpha
+        self.pieces, self.gradient = matched(leak.pieces, leak.gradient), leak.gradient
+        self.modules = {piece.module: modules(leak.model.net)[piece.module] for piece in self.pieces}
+        self.factors = {
+            piece.name: _factors(leak.gradient[piece.name])
+            for piece in self.pieces
+            if isinstance(self.modules[piece.module], nn.Linear) and piece.kind == "weight"
+        }
+        self.squares = {piece.name: leak.gradient[piece.name].square().sum() for piece in self.pieces}
+
+    def distance(self, words: Tensor, labels: Tensor, kind: str, graph: bool = True) -> Tensor:
+        """(rows, tokens, hidden) word vectors and (rows, classes) label probabilities -> (rows,).
+
+        `graph=False` is for scoring: a first-order pass whose result cannot be differentiated.
+        """
+        inputs, deltas = self._backward(words, labels, graph)
+        total = torch.zeros(len(words), device=words.device)
+        for piece in self.pieces:
+            x, delta = inputs[piece.module], deltas[piece.module]
+            if kind == "l2+l1":
+                gap = self._built(piece, x, delta) - self._leaked(piece, delta)
+                total = total + gap.square().sum((1, 2)) + self._alpha(piece) * gap.abs().sum((1, 2))
+                continue
+            dot, square = self._products(piece, x, delta)
+            leaked = self.squares[piece.name]
+            if kind == "l2":
+                total = total + square - 2 * dot + leaked
+            else:
+                total = total + (1 - dot / (square * leaked).sqrt().clamp_min(1e-30)) / len(self.pieces)
+        return total
+
+    def _backward(self, words: Tensor, labels: Tensor, graph: bool) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Each exposed module's inputs and the loss's gradient at its outputs: (rows, tokens, width) both."""
+        inputs: dict[str, Tensor] = {}
+        outputs: dict[str, Tensor] = {}
+
+        def keep(name: str) -> Callable:
+            def hook(module: nn.Module, given: tuple, result: Tensor) -> None:
+                # Position and type are added to the word before the norm: its input is where their δ arrives.
+                summed = name in ("position", "type")
+                inputs[name], outputs[name] = given[0], given[0] if summed else result
+
+            return hook
+
+        with ExitStack() as hooks, torch.enable_grad():
+            for name, module in self.modules.items():
+                module = self.model.net.embeddings.LayerNorm if name in ("position", "type") else module
+                hooks.callback(module.register_forward_hook(keep(name)).remove)
+            words = words if words.requires_grad else words.detach().requires_grad_(True)
+            loss = F.cross_entropy(self.model.net(words), labels, reduction="sum")
+            found = torch.autograd.grad(loss, list(outputs.values()), create_graph=graph, allow_unused=True)
+        deltas = {
+            name: _rows(torch.zeros_like(output) if delta is None else delta)
+            for (name, output), delta in zip(outputs.items(), found, strict=True)
+        }
+        return {name: _rows(x) for name, x in inputs.items()}, deltas
+
+    def _products(self, piece: Piece, x: Tensor, delta: Tensor) -> tuple[Tensor, Tensor]:
+        """⟨g′, g⟩ and ‖g′‖² of each row."""
+        if piece.name in self.factors:
+            left, right = self.factors[piece.name]
+            dot = ((x @ right) * (delta @ left)).sum((1, 2))
+            return dot, ((x @ x.mT) * (delta @ delta.mT)).sum((1, 2))
+        small = self._built(piece, x, delta)
+        return (small * self._leaked(piece, delta)).sum((1, 2)), small.square().sum((1, 2))
+
+    def _built(self, piece: Piece, x: Tensor, delta: Tensor) -> Tensor:
+        """The dummy gradient itself, (rows, …, …): cheap for vectors, and unavoidable for L1."""
+        if piece.part == "position":
+            return delta
+        if piece.part == "type" or piece.kind == "bias":
+            return delta.sum(1, keepdim=True)
+        if isinstance(self.modules[piece.module], nn.LayerNorm):
+            normal = F.layer_norm(x, x.shape[-1:], eps=self.model.net.config.layer_norm_eps)
+            return (delta * normal).sum(1, keepdim=True)
+        return delta.mT @ x
+
+    def _leaked(self, piece: Piece, delta: Tensor) -> Tensor:
+        leaked = self.gradient[piece.name]
+        if piece.part == "position":
+            return leaked[: delta.shape[1]]
+        return leaked[:1] if piece.part == "type" else leaked if leaked.dim() == 2 else leaked[None]
+
+    def _alpha(self, piece: Piece) -> float:
+        """TAG weighs L1 less the deeper the layer; its values are unpublished, so: straight down to zero."""
+        layers = self.model.layers
+        depth = (
+            piece.layer if piece.layer is not None else (0 if piece.part not in ("pooler", "classifier") else layers)
+        )
+        return self.alpha * (1 - depth / layers)
+
+
+def matched(pieces: tuple[Piece, ...], gradient: Gradient) -> tuple[Piece, ...]:
+    """The pieces a dummy can be matched on: not the word table, which is not on its path, and not mere rounding."""
+    norms = {piece.name: float(gradient[piece.name].norm()) for piece in pieces}
+    floor = FLOOR * max(norms.values())
+    return tuple(piece for piece in pieces if piece.part != "word" and norms[piece.name] > floor)
+
+
+def plain_distance(leak: Leak, words: Tensor, label: int, kind: str, alpha: float = 0.1) -> Tensor:
+    """The textbook way, one candidate at a time through its full gradient: the matcher's oracle and speed baseline."""
+    pieces = matched(leak.pieces, leak.gradient)
+    found = modules(leak.model.net)
+    parameters = [getattr(found[piece.module], piece.kind) for piece in pieces]
+    for parameter in parameters:
+        parameter.requires_grad_(True)
+    try:
+        loss = F.cross_entropy(leak.model.net(words), torch.tensor([label], device=words.device))
+        dummy = torch.autograd.grad(loss, parameters, create_graph=True)
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(False)
+    gaps = [(ours, leak.gradient[piece.name]) for ours, piece in zip(dummy, pieces, strict=True)]
+    if kind == "cosine":
+        return torch.stack([1 - F.cosine_similarity(a.flatten(), b.flatten(), dim=0) for a, b in gaps]).mean()
+    squares = torch.stack([(a - b).square().sum() for a, b in gaps]).sum()
+    if kind == "l2":
+        return squares
+    weights = Matcher(leak, alpha)
+    return squares + sum(weights._alpha(p) * (a - b).abs().sum() for p, (a, b) in zip(pieces, gaps, strict=True))
+
+
+def one_hot(model: Model, label: int, rows: int) -> Tensor:
+    return F.one_hot(torch.full((rows,), label, device=model.device), model.net.classifier.out_features).float()
+
+
+def _factors(gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """G (out, in) = left (out, rank) · right (in, rank)ᵀ, the right one orthonormal."""
+    right = basis_of(gradient)
+    return gradient @ right, right
+
+
+def _rows(x: Tensor) -> Tensor:
+    """(rows, width), as the pooler and the classifier have it -> (rows, 1, width)."""
+    return x if x.dim() == 3 else x[:, None]
