@@ -40,7 +40,7 @@ CLAIMS = {
     "components": Claim(
         "One matrix of layers 0 to 4", tuple(_on(part, k) for part in PARTS for k in range(5)), sentences=5
     ),
-    "last": Claim("One matrix of the last layer, and the head", (*(_on(part, 5) for part in PARTS), _on("head")), 5),
+    "last": Claim("One matrix of the last layer", tuple(_on(part, 5) for part in PARTS), sentences=5),
     "long": Claim(
         "15 to 20 tokens", (_on("all", seconds=120), _on("layer", 3, seconds=120), _on("query", 2, seconds=120)),
         words=(1, 99), tokens=(15, 20),
@@ -51,7 +51,10 @@ CLAIMS = {
     ),
     "papers": Claim(
         "TinyBERT4 with random weights, everything: the papers' attacks and ours",
-        tuple(_on("all", attack=a, model="tinybert4", weights=_RANDOM) for a in ("dlg", "tag", "cosine", "certified")),
+        tuple(
+            _on("all", attack=name, seconds=20, model="tinybert4", weights=_RANDOM)
+            for name in ("dlg", "tag", "cosine", "certified")
+        ),
         sentences=10, by=lambda row: str(row["attack"]),
     ),
 }  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from demo.models import Model
 from demo.slices import Piece
@@ -29,7 +30,8 @@ WHITEN = 1e-2  # share of the mean variance below which a direction counts as no
 class Judge(Protocol):
     """What the search needs of a view."""
 
-    blind: int  # how many more of the frequent words to try at each place, where the lens cannot tell them apart
+    per_place: int  # how many of the best-ranked words are worth a forward pass at each place
+    frequent: int  # and how many of the best-ranked frequent words besides: the lens sees little of function words
 
     def score(self, sentences: Tensor) -> Tensor:
         """(rows, tokens) ids -> (rows,), 0 for the true sentence."""
@@ -113,7 +115,7 @@ class SpanJudge:
     what keeps a search from filling a sentence with its most conspicuous word.
     """
 
-    blind = 0
+    per_place, frequent = 6, 0
     DAMPING = 1e-3  # share of a feature's energy below which a direction counts as not covered
     LENS_DAMPING = 0.05  # the same for the lens, whose vectors are only about right
 
@@ -191,11 +193,13 @@ class ReadoutJudge:
     (Mahalanobis), or the few loudest directions would drown the rest.
     """
 
+    per_place = 18  # six by each of three ways to rank
+
     def __init__(self, model: Model, view: View, length: int, seed: int) -> None:
         self.model, self.view, self.length = model, view, length
         # Function words act on their neighbours more than on the vector itself, so many are tried; fewer per place in
         # long sentences, to keep an exploration short.
-        self.blind = min(60, max(20, 360 // (length - 1)))
+        self.frequent = min(60, max(12, 240 // (length - 1)))
         self.target = view.bases[0][:, 0]
         # The last attention before the site: the site's own layer's, or for query and pooler the one before.
         self.mixer = view.layer if view.part not in ("query", "pooler") else view.layer - 1
@@ -250,10 +254,10 @@ class ReadoutJudge:
         return torch.cat([self._distance(self._site(self._before(part))) for part in sentences.split(BATCH)])
 
     def rank(self, sentence: Tensor, words: Tensor, places: Sequence[int] | None = None) -> Tensor:
-        """How each word fits in each place (or only in some), by two estimates of the distance it would give.
+        """How each word fits in each place (or only in some): the best of its standings by three estimates.
 
-        One moves the token's own state as the lens sees it and lets its neighbours stay; the other adds the neighbours'
-        change to first order. Either finds words that the other misses, so the better of a word's two places counts.
+        One moves the token's own state as the lens sees it and lets its neighbours stay; one adds the neighbours'
+        change to first order; one takes words alike the present one (live, lives). Each finds what the others miss.
         """
         with torch.enable_grad():
             embedded = self.model.net.embed(self.model.words[sentence])[None].requires_grad_(True)
@@ -265,7 +269,13 @@ class ReadoutJudge:
             own = step @ self.lens.matrix
             alone = self._with_each(before.detach()[0], own, places or range(1, self.length - 1))
             by_neighbours = torch.einsum("tnh,th->tn", step, by_embedding) - torch.einsum("tnh,th->tn", own, by_state)
-            return 0.1 * torch.minimum(_order(alone), _order(alone + by_neighbours)).log1p()
+            unlike = -self._alike(sentence, words)
+            orders = [_order(estimate) for estimate in (alone, alone + by_neighbours, unlike)]
+            return 0.1 * torch.stack(orders).amin(0).log1p()
+
+    def _alike(self, sentence: Tensor, words: Tensor) -> Tensor:
+        """The cosine between the word in each place and each word: (tokens, n)."""
+        return F.normalize(self.model.words[sentence], dim=1) @ F.normalize(self.model.words[words], dim=1).T
 
     def _with_each(self, before: Tensor, own: Tensor, places: Sequence[int]) -> Tensor:
         """The distance if one token's state moved by `own` (tokens, n, hidden) and the others stayed: (tokens, n)."""
@@ -292,7 +302,8 @@ class ReadoutJudge:
     def shortlist(self, size: int, sentence: Tensor | None = None) -> Tensor:
         """The words that move the guess's vector (a blank one's, without) closest to the target.
 
-        All words are ranked in the middle of the sentence; every place of the few thousand best, one by one.
+        All words are ranked in the middle of the sentence, and the best few thousand of them in every place. Words
+        alike those of the guess join them: being wrong by an ending is common.
         """
         if sentence is None:
             sentence = torch.full((self.length,), self.model.tokenizer.mask_token_id, device=self.model.device)
@@ -302,7 +313,8 @@ class ReadoutJudge:
             words[self.rank(sentence, words, [middle])[middle].argsort()[: CHUNK // len(chunks)]] for words in chunks
         ]
         words = torch.cat(best)
-        return best_at_each_place(words, self.rank(sentence, words), size)
+        alike = self._alike(sentence[1:-1], self.model.ordinary).topk(self.per_place, dim=1).indices.flatten()
+        return torch.cat([best_at_each_place(words, self.rank(sentence, words), size), self.model.ordinary[alike]])
 
 
 def _order(values: Tensor) -> Tensor:

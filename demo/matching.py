@@ -58,7 +58,7 @@ class Matcher:
                 total = total + square - 2 * dot + leaked
             else:
                 total = total + (1 - dot / (square * leaked).sqrt().clamp_min(1e-30)) / len(self.pieces)
-        return total
+        return total if graph else total.detach()
 
     def _backward(self, words: Tensor, labels: Tensor, graph: bool) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Each exposed module's inputs and the loss's gradient at its outputs: (rows, tokens, width) both."""

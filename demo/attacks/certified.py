@@ -33,7 +33,6 @@ class Certified:
 
     words: int = 1000  # how many words the judge shortlists for the whole sentence
     frequent: int = 60  # and how many of the language's most frequent ones join them
-    per_place: int = 6  # substitutions tried at each place of an explored guess
     patience: int = 4  # explorations without progress before the search looks elsewhere
 
     def supports(self, leak: Leak) -> str | None:
@@ -77,7 +76,8 @@ class Search:
         self.settings, self.leak, self.judge, self.length = settings, leak, judge, length
         self.generator = torch.Generator().manual_seed(seed)
         self.frequent = frequent_ids(leak.model)[: settings.frequent]
-        self.words = torch.cat([judge.shortlist(settings.words), self.frequent]).unique()
+        self.first_words = torch.cat([judge.shortlist(settings.words), self.frequent])
+        self.words = self.first_words.unique()
         self.scores: dict[Sentence, float] = {}
         self.frontier: list[tuple[float, Sentence]] = []
         self.inner = range(1, length - 1)
@@ -126,12 +126,12 @@ class Search:
 
     def substitutions(self, sentence: Sentence, ranks: Tensor) -> Iterator[Sentence]:
         """The best words for each place, one at a time; then the best of all places together, surest first."""
-        top = ranks.topk(self.settings.per_place, dim=1, largest=False)
+        top = ranks.topk(self.judge.per_place, dim=1, largest=False)
         words = self.words[top.indices].tolist()
         common = torch.isin(self.words, self.frequent).nonzero()[:, 0]
-        blind = self.words[common[ranks[:, common].topk(self.judge.blind, dim=1, largest=False).indices]].tolist()
+        more = self.words[common[ranks[:, common].topk(self.judge.frequent, dim=1, largest=False).indices]].tolist()
         for place in self.inner:
-            for word in words[place] + blind[place]:
+            for word in words[place] + more[place]:
                 yield (*sentence[:place], word, *sentence[place + 1 :])
         together = list(sentence)
         for place in sorted(self.inner, key=lambda place: float(top.values[place, 0])):
@@ -150,16 +150,16 @@ class Search:
             yield tuple(moved)
 
     def refresh(self, best: Sentence) -> None:
-        """Shortlists anew from the whole vocabulary, now that the guess lends the lens a context; explores it again."""
+        """Shortlists from the whole vocabulary again, now that the guess lends the lens a context, and goes on."""
         ids = self.tensor([best])[0]
-        self.words = torch.cat([self.judge.shortlist(self.settings.words, ids), ids[1:-1], self.frequent]).unique()
+        self.words = torch.cat([self.judge.shortlist(self.settings.words, ids), ids[1:-1], self.first_words]).unique()
         self.restart(best)
 
     def kick(self, best: Sentence, ranks: Tensor) -> None:
         """Moves a random stretch of the best guess elsewhere and draws some of its words anew, as the lens sees fit."""
         chance = torch.softmax(-ranks.cpu() / SOFTNESS, dim=1)
         drawn = self.words.cpu()[torch.multinomial(chance, 1, generator=self.generator)[:, 0]].tolist()
-        share = 0.2 + 0.5 * float(torch.rand(1, generator=self.generator))
+        share = 0.2 + 0.8 * float(torch.rand(1, generator=self.generator))
         renewed = (torch.rand(self.length, generator=self.generator) < share).tolist()
         inner = [drawn[i] if renewed[i] else best[i] for i in self.inner]
         start, end, target = sorted(torch.randint(len(inner) + 1, (3,), generator=self.generator).tolist())

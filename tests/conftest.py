@@ -1,0 +1,47 @@
+"""Small random networks with the real vocabulary, and the embedded model where the claim is about it."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+from demo.leak import Leak, Secret, share
+from demo.models import Model, Network, Shape, Weights, config_of, draw, load, ordinary_ids, pretrained_folder
+from demo.slices import select
+
+SENTENCE = "the cat sat on the mat near the red door"
+
+
+def small(decoder: bool = False, scale: float = 0.1) -> Model:
+    """Three layers of 48: fast enough for every slice, distance and attack."""
+    tokenizer = AutoTokenizer.from_pretrained(pretrained_folder("minilm"))
+    net = Network(config_of(Shape("small", 3, 48, 4, 96), len(tokenizer)), decoder)
+    draw(net, Weights("normal", scale, seed=1))
+    net.eval().requires_grad_(False)
+    return Model("small", "small", net, tokenizer, torch.device("cpu"), ordinary_ids(tokenizer))
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Model:
+    return small()
+
+
+@pytest.fixture(scope="session")
+def tiny_decoder() -> Model:
+    return small(decoder=True)
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Model:
+    return load("minilm", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def leak_of() -> Callable[..., Leak]:
+    """leak_of(model, "query", (1,), sentence) -> the leak of that sentence's gradient."""
+
+    def make(model: Model, name: str, layers: tuple[int, ...] = (), sentence: str = SENTENCE, **told: bool) -> Leak:
+        return share(model, Secret(model.encode(sentence), 1), select(model, name, layers), **told)
+
+    return make

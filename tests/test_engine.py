@@ -1,0 +1,56 @@
+import pickle
+
+import pytest
+
+from demo.engine import Experiment, run, set_up
+
+SENTENCE = "The cat sat on the mat."
+
+
+def test_a_run_from_sentence_to_certificate(minilm):
+    frames = list(run(Experiment(SENTENCE, slice="query", layers=(2,), device="cpu")))
+    assert frames[-1].text == "the cat sat on the mat."
+    assert frames[-1].certified
+    assert frames[-1].scores.exact
+    assert frames[0].scores.position_accuracy < 1
+    assert frames[-1].best_recover_rate == 1
+    seconds = [frame.snapshot.seconds for frame in frames]
+    assert seconds == sorted(seconds)
+    assert pickle.loads(pickle.dumps(frames[-1])).scores == frames[-1].scores
+
+
+def test_best_iteration_is_kept(minilm):
+    """TAG's recover rate is that of the best iteration, not of the last."""
+    frames = list(run(Experiment(SENTENCE, slice="encoder", attack="dlg", steps=15, device="cpu")))
+    rates = [frame.scores.recover_rate for frame in frames]
+    assert [frame.best_recover_rate for frame in frames] == [max(rates[: n + 1]) for n in range(len(rates))]
+
+
+def test_case_holds_both_sides(minilm):
+    case = set_up(Experiment(SENTENCE, slice="query", layers=(2,), device="cpu"))
+    assert (case.parameters, round(100 * case.parameter_share, 2)) == (147_456, 0.65)
+    assert len(case.secret.ids) == case.leak.length == 9
+
+
+def test_experiments_are_values():
+    assert Experiment(SENTENCE) == Experiment(SENTENCE)
+    assert len({Experiment(SENTENCE), Experiment(SENTENCE), Experiment("other")}) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sentence": "  "}, "sentence is empty"),
+        ({"sentence": "word " * 600}, "602 tokens, but minilm reads at most 512"),
+        ({"model": "gpt"}, "unknown model 'gpt'"),
+        ({"slice": "bias"}, "unknown slice 'bias'"),
+        ({"layers": (9,)}, "layer 9 does not exist"),
+        ({"attack": "magic"}, "unknown attack 'magic'"),
+        ({"label": 7}, "label 7 does not exist"),
+        ({"seconds": 0}, "budget is empty"),
+        ({"attack": "span"}, "span cannot attack this: no attention matrix"),
+    ],
+)
+def test_errors_name_the_input(minilm, change, message):
+    with pytest.raises(ValueError, match=message):
+        set_up(Experiment(**{"sentence": SENTENCE, "device": "cpu", **change}))

@@ -1,0 +1,53 @@
+import pytest
+import torch
+
+from demo.matching import DISTANCES, Matcher, one_hot, plain_distance
+from demo.slices import SLICES
+
+CASES = [(slice_, kind) for slice_ in SLICES for kind in DISTANCES]
+
+
+def dummies(model, rows, tokens=12):
+    return (torch.randn(rows, tokens, model.hidden, generator=torch.Generator().manual_seed(3)) * 0.3).requires_grad_()
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+@pytest.mark.parametrize("which", ["tiny", "tiny_decoder"])
+def test_equals_plain_autograd(request, leak_of, which, name, kind):
+    """Value and gradient of the factored distance are those of full dummy gradients, row by row."""
+    model = request.getfixturevalue(which)
+    leak = leak_of(model, name, (0, 2))
+    words = dummies(model, 3)
+    ours = Matcher(leak).distance(words, one_hot(model, 1, 3), kind)
+    ours_gradient = torch.autograd.grad(ours.sum(), words)[0]
+    for row in range(3):
+        single = words[row : row + 1].detach().requires_grad_(True)
+        plain = plain_distance(leak, single, 1, kind)
+        torch.testing.assert_close(ours[row], plain, rtol=1e-3, atol=1e-5)
+        expected = torch.autograd.grad(plain, single)[0][0]
+        gap = (ours_gradient[row] - expected).norm() / expected.norm()
+        assert gap < 2e-3
+
+
+@pytest.mark.parametrize("name", SLICES)
+@pytest.mark.parametrize("kind", DISTANCES)
+def test_truth_is_at_zero(tiny, leak_of, name, kind):
+    leak = leak_of(tiny, name, (1,))
+    true = tiny.words[tiny.encode("the cat sat on the mat near the red door")][None]
+    other = tiny.words[tiny.encode("the cat sat on the mat near the old door")][None]
+    near, far = (float(Matcher(leak).distance(x, one_hot(tiny, 1, 1), kind, graph=False)) for x in (true, other))
+    assert abs(near) < 1e-2 * far
+
+
+def test_rows_are_independent(tiny, leak_of):
+    matcher, words = Matcher(leak_of(tiny, "all")), dummies(tiny, 4)
+    together = matcher.distance(words, one_hot(tiny, 0, 4), "cosine")
+    alone = torch.cat([matcher.distance(words[i : i + 1], one_hot(tiny, 0, 1), "cosine") for i in range(4)])
+    torch.testing.assert_close(together, alone)
+
+
+def test_key_bias_is_left_out(tiny, leak_of):
+    """Its gradient is zero but for rounding, which a cosine would weigh like signal."""
+    names = {piece.name for piece in Matcher(leak_of(tiny, "layer", (1,))).pieces}
+    assert "1.query.bias" in names
+    assert "1.key.bias" not in names

@@ -1,0 +1,42 @@
+import pytest
+from rouge_score import rouge_scorer
+
+from demo.metrics import score
+
+
+def scores_of(model, truth, guess):
+    return score(model, model.encode(truth), model.encode(guess))
+
+
+def test_by_hand(tiny):
+    scores = scores_of(tiny, "the cat sat on the mat", "the mat sat by the the")
+    assert scores.recover_rate == pytest.approx(4 / 6)  # the, the, sat, mat
+    assert scores.position_accuracy == pytest.approx(3 / 6)  # the, sat, the
+    assert not scores.exact
+
+
+def test_rouge_is_the_librarys(tiny):
+    truth, guess = "the cat sat on the mat", "a cat on the mat sat"
+    oracle = rouge_scorer.RougeScorer(["rouge1", "rouge2", "rougeL"]).score(truth, guess)
+    scores = scores_of(tiny, truth, guess)
+    assert scores.rouge1 == pytest.approx(oracle["rouge1"].fmeasure)
+    assert scores.rouge2 == pytest.approx(oracle["rouge2"].fmeasure)
+    assert scores.rougeL == pytest.approx(oracle["rougeL"].fmeasure)
+
+
+def test_specials_do_not_count(tiny):
+    scores = scores_of(tiny, "one two three", "four five six")
+    assert (scores.recover_rate, scores.position_accuracy, scores.rouge1) == (0, 0, 0)
+    assert scores.rouge1_specials == pytest.approx(2 / 5)  # what the papers after LAMP would report
+
+
+@pytest.mark.parametrize("sentence", ["hello", "?!", "日本", "the cat sat."])
+def test_exact_is_full_marks(tiny, sentence):
+    scores = scores_of(tiny, sentence, sentence)
+    assert scores.exact
+    assert {scores.recover_rate, scores.position_accuracy, scores.rouge1, scores.rouge2, scores.rougeL} == {1.0}
+
+
+def test_another_length(tiny):
+    scores = scores_of(tiny, "one two three four", "one two")
+    assert (scores.recover_rate, scores.position_accuracy) == (0.5, 0.5)

@@ -1,0 +1,127 @@
+import pytest
+import torch
+from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertModel
+
+from demo import models
+from demo.models import MODELS, ModelError, Network, Weights, config_of, draw, load, pick_device, pretrained_folder
+
+
+def test_network_is_bert(minilm):
+    """Our stack gives what transformers' own classifier gives with the same weights."""
+    theirs = BertForSequenceClassification.from_pretrained(pretrained_folder("minilm"), attn_implementation="eager")
+    theirs.classifier.load_state_dict(minilm.net.classifier.state_dict())
+    ids = minilm.encode("the cat sat on the mat")[None]
+    with torch.no_grad():
+        expected = theirs.eval()(input_ids=ids).logits
+        torch.testing.assert_close(minilm.net(minilm.words[ids]), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [("tinybert4", 14.4), ("tinybert6", 67.0), ("bert-base", 109.5), ("bert-large", 335.1), ("transformer", 3.4)],
+)
+def test_sizes_are_the_papers(name, millions):
+    with torch.device("meta"):
+        net = Network(config_of(MODELS[name], 30522), MODELS[name].decoder)
+    assert sum(p.numel() for p in net.parameters()) / 1e6 == pytest.approx(millions, abs=0.1)
+
+
+def test_decoder_reads_everything_with_its_last_token(tiny_decoder):
+    """The classifier's row depends on every token, and a causal row does not depend on later ones."""
+    net = tiny_decoder.net
+    embedded = net.embed(tiny_decoder.words[tiny_decoder.encode("one two three four")])[None].requires_grad_(True)
+    hidden = net.inputs(embedded, 3)
+    by_token = torch.autograd.grad(hidden[0, -1, 0], embedded, retain_graph=True)[0].norm(dim=-1)
+    assert (by_token > 1e-6).all()
+    own = net.block(2).attention(embedded, models._causal(embedded))[0]
+    later = torch.autograd.grad(own[0, 1, 0], embedded)[0].norm(dim=-1)
+    assert (later[0, :2] > 1e-6).all()
+    assert (later[0, 2:] == 0).all()
+
+
+def test_partial_passes_agree_with_the_whole(tiny, tiny_decoder):
+    for model in (tiny, tiny_decoder):
+        net = model.net
+        embedded = net.embed(model.words[model.encode("one two three")])[None]
+        for layer in range(3):
+            block = net.block(layer)
+            attended = net.attended(embedded, layer)
+            after = block.output(block.intermediate(attended), attended)
+            if layer + 1 != net.decoder:  # what follows the layer before a decoder is the decoder's memory
+                torch.testing.assert_close(after, net.inputs(embedded, layer + 1))
+
+
+@pytest.mark.parametrize("kind", ["normal", "uniform"])
+def test_drawn_weights(tiny, kind):
+    """The asked distribution, the same for the same seed and another for another."""
+    nets = [Network(tiny.net.config) for _ in range(3)]
+    for net, seed in zip(nets, (5, 5, 6), strict=True):
+        draw(net, Weights(kind, 0.03, seed))
+    first, same, other = (net.embeddings.word_embeddings.weight for net in nets)
+    assert torch.equal(first, same)
+    assert not torch.equal(first, other)
+    expected = 0.03 if kind == "normal" else 0.03 / 3**0.5
+    assert float(first.std()) == pytest.approx(expected, rel=0.01)
+    assert float(first.abs().max()) <= 0.03 or kind == "normal"
+    assert (first.norm(dim=1) > 0).all()  # no zero [PAD] row, whose cosine would be NaN
+
+
+def test_saved_model_loads(tmp_path, tiny):
+    """The hub's way in, on a small model saved as the hub stores it."""
+    config = BertConfig(vocab_size=99, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16)
+    saved = BertModel(config).eval()
+    saved.save_pretrained(tmp_path, safe_serialization=True)
+    net = models.from_folder(tmp_path).eval()
+    ids = torch.arange(7)[None]
+    with torch.no_grad():
+        expected = saved(input_ids=ids).last_hidden_state
+        torch.testing.assert_close(net.inputs(net.embed(net.embeddings.word_embeddings(ids)), 2), expected)
+
+
+def test_hub_out_of_reach_says_so():
+    reason = models.unavailable("tinybert4", "pretrained")
+    assert reason is not None
+    assert "huawei-noah/TinyBERT_General_4L_312D" in reason
+    assert "normal or uniform" in reason
+    assert models.unavailable("tinybert4", "normal") is None
+    assert models.unavailable("minilm", "pretrained") is None
+
+
+def test_pickled_weights_are_refused(tmp_path, monkeypatch):
+    (tmp_path / "pytorch_model.bin").write_bytes(b"not to be loaded")
+    monkeypatch.setattr(models, "_download", lambda name, hub: tmp_path)
+    with pytest.raises(ModelError, match=r"no model\.safetensors"):
+        pretrained_folder("bert-base")
+
+
+def test_tampered_weights_are_refused(tmp_path, monkeypatch):
+    (tmp_path / "model.safetensors").write_bytes(b"other weights")
+    monkeypatch.setattr(models, "EMBEDDED_PACKAGE", "no_such_package")
+    monkeypatch.setattr(models, "_download", lambda name, hub: tmp_path)
+    with pytest.raises(ModelError, match="sha256"):
+        pretrained_folder("minilm")
+
+
+def test_clear_errors(tiny):
+    with pytest.raises(ModelError, match="unknown model 'gpt'"):
+        load("gpt")
+    with pytest.raises(ModelError, match="unknown weights 'zeros'"):
+        load("tinybert4", Weights("zeros"))
+    with pytest.raises(ModelError, match="empty"):
+        tiny.encode("   ")
+    with pytest.raises(ModelError, match="602 tokens, but small reads at most 512"):
+        tiny.encode("word " * 600)
+    with pytest.raises(ModelError, match="device 'warp'"):
+        pick_device("warp")
+
+
+def test_device_can_be_overridden(monkeypatch):
+    monkeypatch.setenv("LEAKSCOPE_DEVICE", "cpu")
+    assert pick_device().type == "cpu"
+
+
+def test_guesses_are_ordinary_words(tiny):
+    tokenizer = AutoTokenizer.from_pretrained(pretrained_folder("minilm"))
+    tokens = tokenizer.convert_ids_to_tokens(tiny.ordinary.tolist())
+    assert not {"[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]", "[unused5]"} & set(tokens)
+    assert len(tokens) == 29523

@@ -1,0 +1,67 @@
+import pytest
+import torch
+
+from demo.models import MODELS, Model, Network, config_of
+from demo.slices import PARTS, SLICES, all_pieces, count, select, share
+
+
+@pytest.fixture(scope="module")
+def bert_base(tiny) -> Model:
+    with torch.device("meta"):
+        net = Network(config_of(MODELS["bert-base"], 30522))
+    return Model("bert-base", "", net, tiny.tokenizer, torch.device("meta"), tiny.ordinary)
+
+
+def test_the_papers_headline(bert_base):
+    """Li et al.: one attention matrix of BERT-base is 0.54 % of its parameters."""
+    pieces = select(bert_base, "query", (4,))
+    assert count(pieces) == 589_824
+    assert round(100 * share(bert_base, pieces), 2) == 0.54
+
+
+def test_minilm_query(minilm):
+    pieces = select(minilm, "query", (2,))
+    assert count(pieces) == 147_456
+    assert round(100 * share(minilm, pieces), 2) == 0.65
+
+
+def test_every_parameter_has_exactly_one_name(tiny, tiny_decoder):
+    for model in (tiny, tiny_decoder):
+        pieces = select(model, "all")
+        assert len({piece.name for piece in pieces}) == len(pieces) == len(list(model.net.parameters()))
+        assert count(pieces) == sum(p.numel() for p in model.net.parameters())
+
+
+def test_ffn_out_is_not_the_attention_output(tiny):
+    """'output.dense' ends both modules' names."""
+    (ffn,), (attention,) = select(tiny, "ffn-out", (1,)), select(tiny, "attention-output", (1,))
+    assert (ffn.name, ffn.size) == ("1.ffn-out.weight", 96 * 48)
+    assert (attention.name, attention.size) == ("1.attention-output.weight", 48 * 48)
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_every_slice_is_what_it_says(tiny, name):
+    pieces = select(tiny, name, (0, 2))
+    assert pieces
+    assert {piece.part for piece in pieces} <= set(SLICES[name].parts)
+    if SLICES[name].of_layer:
+        assert {piece.layer for piece in pieces} == {0, 2}
+        assert count(pieces) == count(select(tiny, name, (0,))) + count(select(tiny, name, (2,)))
+    if SLICES[name].weights_only:
+        assert {piece.kind for piece in pieces} == {"weight"}
+
+
+def test_encoder_is_the_sum_of_its_layers(tiny):
+    assert count(select(tiny, "encoder")) == count(select(tiny, "layer", (0, 1, 2)))
+    outside = sum(piece.size for piece in all_pieces(tiny) if piece.layer is None)
+    assert count(select(tiny, "encoder")) + outside == count(select(tiny, "all"))
+
+
+def test_clear_errors(tiny):
+    with pytest.raises(ValueError, match="unknown slice 'ffn'"):
+        select(tiny, "ffn")
+    with pytest.raises(ValueError, match="layer 3 does not exist: small has layers 0 to 2"):
+        select(tiny, "query", (0, 3))
+    with pytest.raises(ValueError, match="'query' needs a layer"):
+        select(tiny, "query")
+    assert set(PARTS) >= {"query", "ffn-in"}
