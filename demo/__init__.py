@@ -2,16 +2,20 @@
 
 In reading order, each importing only what stands above it:
 
+    network     BERT as a stack of which any part can be run
     models      the victims and where their weights come from
     slices      which pieces of the gradient are exposed
     leak        what each party knows; the certificate
     subspace    an exposed matrix as the span of its layer's inputs
     matching    how far dummies are from the leak, without building their gradients
+    lens        what a token becomes inside the network, guessed from the token alone
     judges      how far whole guesses are from the leak, and which words would fit
     attacks/    one file an attack idea; the table ATTACKS
     metrics     truth meets guess
     engine      Experiment -> Frames: the one generator that feeds everything
     sentences   files of sentences to attack
+    speed       plain autograd against the matcher
+    claims      what the README claims, as experiments
     benchmark   the same engine without a screen: python -m demo.benchmark
 
 The wall: nothing under attacks/ imports `Secret` or `metrics`.

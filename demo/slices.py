@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from demo.models import Model, Network
+from demo.models import Model
+from demo.network import Network
 
 # Our name of each part -> its module's exact name inside a layer. Exact names matter: 'output.dense' is the end of two.
 PARTS = {

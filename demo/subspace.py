@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from demo.leak import Leak
-from demo.models import Network
+from demo.network import Network
 from demo.slices import Piece
 
 CLIFF = 1e-6  # singular values fall from ~1e-4 to ~1e-8 of the largest right after the rank

@@ -7,7 +7,8 @@ import torch
 from transformers import AutoTokenizer
 
 from demo.leak import Leak, Secret, share
-from demo.models import Model, Network, Shape, Weights, config_of, draw, load, ordinary_ids, pretrained_folder
+from demo.models import Model, Shape, Weights, config_of, draw, load, ordinary_ids, pretrained_folder
+from demo.network import Network
 from demo.slices import select
 
 SENTENCE = "the cat sat on the mat near the red door"

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from demo.judges import ReadoutJudge, SpanJudge, frequent_ids, random_sentences
+from demo.judges import ReadoutJudge, SpanJudge
+from demo.lens import frequent_ids, random_sentences
 from demo.subspace import views
 
 SENTENCE = "the doctor told her to sleep more"

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from demo.models import MODELS, Model, Network, config_of
+from demo.models import MODELS, Model, config_of
+from demo.network import Network
 from demo.slices import PARTS, SLICES, all_pieces, count, select, share
 
 

@@ -11,6 +11,8 @@ from torch import Tensor
 from demo.leak import Certificate, Leak, certify
 from demo.models import Model
 
+UNKNOWN_LENGTH = "the length is unknown, and the rank of the last layer's matrices does not tell it: tell the attacker"
+
 
 @dataclass(frozen=True)
 class Budget:

@@ -15,15 +15,18 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from demo.attacks.base import Budget, Snapshot, best_certificate, snapshot
+from demo.attacks.base import UNKNOWN_LENGTH, Budget, Snapshot, best_certificate, snapshot
 from demo.attacks.rows import Rows
 from demo.attacks.span import Span
-from demo.judges import Judge, ReadoutJudge, SpanJudge, frequent_ids
+from demo.judges import Judge, ReadoutJudge, SpanJudge
 from demo.leak import Leak
+from demo.lens import frequent_ids
 from demo.models import Model
 from demo.subspace import View, read_length, views
 
 Sentence = tuple[int, ...]
+CHUNK = 256  # sentences scored between two looks at the clock
+RUNNERS_UP = 3
 SOFTNESS = 0.05  # turns the judge's ranks into confidences on screen
 
 
@@ -33,15 +36,16 @@ class Certified:
 
     words: int = 1000  # how many words the judge shortlists for the whole sentence
     frequent: int = 60  # and how many of the language's most frequent ones join them
-    patience: int = 4  # explorations without progress before the search looks elsewhere
+    reorderings: int = 600  # at most so many per exploration: all of them up to 20 words
+    patience: int = 3  # explorations without progress before the search starts elsewhere
 
     def supports(self, leak: Leak) -> str | None:
         if Rows().supports(leak) is None:
             return None
-        if not views(leak):
-            return "no exposed matrix carries a gradient"
         if read_length(leak) is None:
-            return "the length is unknown and cannot be read from the rank of the last layer: tell it"
+            return UNKNOWN_LENGTH
+        if not searchable(leak):
+            return "no exposed matrix tells words apart: the tokens fill its whole width, or a decoder mixed them all"
         return None
 
     def run(self, leak: Leak, budget: Budget, seed: int = 0) -> Iterator[Snapshot]:
@@ -53,15 +57,26 @@ class Certified:
                     yield replace(shot, step=step)
                 if shot.certificate and shot.certificate.holds:
                     return
-        length = read_length(leak)
-        assert length is not None
-        view = views(leak)[0]
+        length, found = read_length(leak), searchable(leak)
+        if length is None or not found:
+            return
+        view = found[0]
         yield snapshot(
             leak.model, budget, step + 1, blank(leak.model, length), 1.0, f"fitting a lens on {view.piece.name}",
             confidence=torch.zeros(length),
         )  # fmt: skip
         judge = judge_for(leak, view, length, seed)
         yield from Search(self, leak, judge, length, seed).run(budget, step + 1)
+
+
+def searchable(leak: Leak) -> list[View]:
+    """The views that can judge a guess, easiest first."""
+    decoder = leak.model.net.decoder
+    return [
+        view
+        for view in views(leak)
+        if any(basis.shape[1] < basis.shape[0] for basis in view.bases) and (decoder is None or view.layer < decoder)
+    ]
 
 
 def judge_for(leak: Leak, view: View, length: int, seed: int) -> Judge:
@@ -83,37 +98,35 @@ class Search:
         self.inner = range(1, length - 1)
 
     def run(self, budget: Budget, step: int) -> Iterator[Snapshot]:
-        best, best_score, stalled = tuple(blank(self.leak.model, self.length).tolist()), torch.inf, 0
-        self.push([best])
+        best = start = tuple(blank(self.leak.model, self.length).tolist())
+        best_score, refreshed_for = torch.inf, None
         while not budget.over(step):
-            step += 1
-            score, sentence = self.pop()
-            ranks = self.judge.rank(self.tensor([sentence])[0], self.words)
-            self.explore(sentence, ranks)
-            score, sentence = self.frontier[0] if self.frontier else (score, sentence)
-            if score < best_score - 1e-7:
-                best, best_score, stalled = sentence, score, 0
-            else:
-                stalled += 1
-            ids = self.tensor([best])[0]
-            certificate, label = best_certificate(self.leak, ids)
-            yield self.picture(budget, step, best, ranks, best_score, "searching", certificate, label)
-            if certificate.holds:
-                return
-            if stalled and stalled % self.settings.patience == 0:
-                if stalled == self.settings.patience:
-                    self.refresh(best)
-                else:
-                    self.kick(best, ranks)
+            self.start(start, budget)
+            here, stalled = torch.inf, 0  # the best since this start, and for how long it has not moved
+            while self.frontier and stalled < self.settings.patience and not budget.over(step):
+                step += 1
+                _, sentence = heapq.heappop(self.frontier)
+                ranks = self.judge.rank(self.tensor([sentence])[0], self.words)
+                self.explore(sentence, ranks, budget)
+                score, sentence = min(self.frontier, default=(torch.inf, best))
+                here, stalled = (score, 0) if score < here - 1e-7 else (here, stalled + 1)
+                stage = change(best, sentence) if score < best_score - 1e-7 else "looking elsewhere"
+                best, best_score = (sentence, score) if score < best_score - 1e-7 else (best, best_score)
+                shot = self.picture(budget, step, best, ranks, best_score, stage)
+                yield shot
+                if shot.certificate and shot.certificate.holds:
+                    return
+            start = self.kicked(best, ranks) if refreshed_for == best else self.refreshed(best)
+            refreshed_for = best
 
     # -- what to try -------------------------------------------------------------------------------------------------
 
-    def explore(self, sentence: Sentence, ranks: Tensor) -> None:
+    def explore(self, sentence: Sentence, ranks: Tensor, budget: Budget) -> None:
         """Scores the neighbours of a guess, then the combinations of those that help and do not touch."""
         before = self.scores[sentence]
         neighbours = [*self.substitutions(sentence, ranks), *self.reorderings(sentence)]
-        self.push(neighbours)
-        better = sorted((self.scores[s], s) for s in set(neighbours) if self.scores[s] < before)
+        self.push(neighbours, budget)
+        better = sorted((self.scores[s], s) for s in set(neighbours) if self.scores.get(s, before) < before)
         merged, touched, combined = list(sentence), set[int](), []
         for _, neighbour in better[:60]:
             places = {place for place in self.inner if neighbour[place] != sentence[place]}
@@ -122,7 +135,7 @@ class Search:
                 for place in places:
                     merged[place] = neighbour[place]
                 combined.append(tuple(merged))
-        self.push(combined)
+        self.push(combined, budget)
 
     def substitutions(self, sentence: Sentence, ranks: Tensor) -> Iterator[Sentence]:
         """The best words for each place, one at a time; then the best of all places together, surest first."""
@@ -138,25 +151,30 @@ class Search:
             together[place] = words[place][0]
             yield tuple(together)
 
-    def reorderings(self, sentence: Sentence) -> Iterator[Sentence]:
-        """Every exchange of two tokens, and every token taken out and put back elsewhere."""
+    def reorderings(self, sentence: Sentence) -> list[Sentence]:
+        """Every exchange of two tokens, and every token taken out and put back elsewhere; some of them if too many."""
+        found = []
         for one, other in itertools.combinations(self.inner, 2):
             exchanged = list(sentence)
             exchanged[one], exchanged[other] = exchanged[other], exchanged[one]
-            yield tuple(exchanged)
+            found.append(tuple(exchanged))
         for source, target in itertools.permutations(self.inner, 2):
             moved = list(sentence)
             moved.insert(target, moved.pop(source))
-            yield tuple(moved)
+            found.append(tuple(moved))
+        if len(found) > self.settings.reorderings:
+            drawn = torch.randperm(len(found), generator=self.generator)[: self.settings.reorderings]
+            found = [found[i] for i in drawn.tolist()]
+        return found
 
-    def refresh(self, best: Sentence) -> None:
-        """Shortlists from the whole vocabulary again, now that the guess lends the lens a context, and goes on."""
+    def refreshed(self, best: Sentence) -> Sentence:
+        """The same guess, with words shortlisted anew: a guess lends the lens a context."""
         ids = self.tensor([best])[0]
         self.words = torch.cat([self.judge.shortlist(self.settings.words, ids), ids[1:-1], self.first_words]).unique()
-        self.restart(best)
+        return best
 
-    def kick(self, best: Sentence, ranks: Tensor) -> None:
-        """Moves a random stretch of the best guess elsewhere and draws some of its words anew, as the lens sees fit."""
+    def kicked(self, best: Sentence, ranks: Tensor) -> Sentence:
+        """The best guess with a random stretch moved elsewhere and some words drawn anew, as the lens sees fit."""
         chance = torch.softmax(-ranks.cpu() / SOFTNESS, dim=1)
         drawn = self.words.cpu()[torch.multinomial(chance, 1, generator=self.generator)[:, 0]].tolist()
         share = 0.2 + 0.8 * float(torch.rand(1, generator=self.generator))
@@ -164,45 +182,52 @@ class Search:
         inner = [drawn[i] if renewed[i] else best[i] for i in self.inner]
         start, end, target = sorted(torch.randint(len(inner) + 1, (3,), generator=self.generator).tolist())
         inner = inner[:start] + inner[end:target] + inner[start:end] + inner[target:]
-        self.restart((best[0], *inner, best[-1]))
-
-    def restart(self, sentence: Sentence) -> None:
-        self.frontier, self.scores = [], {}
-        self.push([sentence])
+        return (best[0], *inner, best[-1])
 
     # -- bookkeeping -------------------------------------------------------------------------------------------------
 
-    def push(self, sentences: list[Sentence]) -> None:
+    def start(self, sentence: Sentence, budget: Budget) -> None:
+        """Forgets what was tried and begins at a sentence."""
+        self.frontier, self.scores = [], {}
+        self.push([sentence], budget)
+
+    def push(self, sentences: list[Sentence], budget: Budget) -> None:
+        """Scores the sentences not seen yet and adds them to the frontier; leaves some out when the time is over."""
         fresh = [s for s in dict.fromkeys(sentences) if s not in self.scores]
-        if fresh:
-            for sentence, score in zip(fresh, self.judge.score(self.tensor(fresh)).tolist(), strict=True):
+        for start in range(0, len(fresh), CHUNK):
+            if self.scores and budget.elapsed() > budget.seconds:
+                return
+            chunk = fresh[start : start + CHUNK]
+            for sentence, score in zip(chunk, self.judge.score(self.tensor(chunk)).tolist(), strict=True):
                 self.scores[sentence] = score
                 heapq.heappush(self.frontier, (score, sentence))
-
-    def pop(self) -> tuple[float, Sentence]:
-        return heapq.heappop(self.frontier)
 
     def tensor(self, sentences: list[Sentence]) -> Tensor:
         return torch.tensor(sentences, device=self.leak.model.device)
 
-    def picture(self, budget, step, sentence, ranks, score, stage, certificate, label) -> Snapshot:
-        """The best guess, with the lens's doubts as blurred word vectors and confidences."""
-        chance = torch.softmax(-ranks / SOFTNESS, dim=1)
-        ids = self.tensor([sentence])[0]
-        own = (self.words[None] == ids[:, None]).float()
-        confidence = (chance * own).sum(1)
-        confidence[0] = confidence[-1] = 1
+    def picture(
+        self, budget: Budget, step: int, sentence: Sentence, ranks: Tensor, score: float, stage: str
+    ) -> Snapshot:
+        """The best guess and its certificate; where the lens would as soon say other words, drawn towards those."""
+        ids, table = self.tensor([sentence])[0], self.leak.model.words
+        certificate, label = best_certificate(self.leak, ids)
+        chance = torch.softmax(-ranks / SOFTNESS, dim=1)  # (tokens, words)
+        sure = (chance * (self.words == ids[:, None])).sum(1)
+        sure[0] = sure[-1] = 1
+        sure = torch.ones_like(sure) if certificate.holds else sure
+        points = sure[:, None] * table[ids] + (1 - sure[:, None]) * (chance @ table[self.words])
+        others = self.words[ranks.topk(RUNNERS_UP, dim=1, largest=False).indices]
         return snapshot(
-            self.leak.model,
-            budget,
-            step,
-            ids,
-            score,
-            stage,
-            confidence=confidence,
-            certificate=certificate,
-            label=label,
+            self.leak.model, budget, step, ids, score, stage, points, sure, others, certificate=certificate, label=label
         )
+
+
+def change(old: Sentence, new: Sentence) -> str:
+    """What a move did, for people."""
+    if sorted(old) == sorted(new):
+        return "better in another order"
+    places = [str(place) for place, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
+    return f"better with other words at {', '.join(places)}"
 
 
 def blank(model: Model, length: int) -> Tensor:

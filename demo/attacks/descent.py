@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from demo.attacks.base import Budget, Snapshot, labels_of, snapshot
+from demo.attacks.base import UNKNOWN_LENGTH, Budget, Snapshot, labels_of, snapshot
 from demo.leak import Leak
 from demo.matching import Matcher, one_hot
 from demo.models import Model
@@ -47,7 +47,7 @@ class Descent:
         if not any(piece.part != "word" for piece in leak.pieces):
             return "only word-embedding rows are exposed, which dummy vectors do not touch: use rows"
         if read_length(leak) is None:
-            return "the length is unknown and cannot be read from the rank of the last layer: tell it"
+            return UNKNOWN_LENGTH
         return None
 
     def run(self, leak: Leak, budget: Budget, seed: int = 0) -> Iterator[Snapshot]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from demo.attacks.base import Budget, Snapshot, best_certificate, snapshot
+from demo.attacks.base import UNKNOWN_LENGTH, Budget, Snapshot, best_certificate, snapshot
 from demo.leak import Leak
 from demo.subspace import View, read_length, views
 
@@ -25,9 +25,13 @@ class Span:
         view = first_view(leak)
         if view is None:
             return "no attention matrix of a layer that reads the embeddings (layer 0) is exposed"
-        width, length = view.bases[0].shape[0], read_length(leak) or 0
-        if length >= width:
+        width, length = view.bases[0].shape[0], read_length(leak)
+        if length is None:
+            return UNKNOWN_LENGTH
+        if view.rank == width:
             return f"{length} tokens span the whole width of {width}: every word would lie in it"
+        if view.rank + view.centred < length:
+            return f"the exposed matrix has rank {view.rank}, too low to hold all of {length} tokens"
         return None
 
     def run(self, leak: Leak, budget: Budget, seed: int = 0) -> Iterator[Snapshot]:
