@@ -75,7 +75,8 @@ def searchable(leak: Leak) -> list[View]:
     return [
         view
         for view in views(leak)
-        if any(basis.shape[1] < basis.shape[0] for basis in view.bases) and (decoder is None or view.layer < decoder)
+        if any(basis.shape[1] < basis.shape[0] - 1 for basis in view.bases)  # less one, as LayerNorm fixes the mean
+        and (decoder is None or view.layer < decoder)
     ]
 
 
