@@ -70,7 +70,7 @@ def measure(experiments: Sequence[Experiment], out: str | None) -> Iterator[Row]
     done = {_key(row): row for row in _written(out)}
     failures = 0
     with open(out, "a", encoding="utf-8") if out else _nowhere() as file:
-        for experiment in tqdm(experiments, file=sys.stderr, disable=None, unit="sentence"):
+        for experiment in tqdm(experiments, file=sys.stderr, unit="sentence"):
             known = done.get(_key({**describe(experiment), "sentence": experiment.sentence}))
             try:
                 row = known or result(experiment)

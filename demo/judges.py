@@ -16,7 +16,6 @@ from torch.nn import functional as F
 
 from demo.lens import BATCH, Lens, embedded_at, random_sentences
 from demo.models import Model
-from demo.slices import Piece
 from demo.subspace import View
 
 CHUNK = 4096  # words ranked at once
@@ -53,7 +52,7 @@ class SpanJudge:
 
     def __init__(self, model: Model, view: View, length: int, seed: int) -> None:
         self.model, self.view, self.length = model, view, length
-        self.lens = Lens.fit(model, view, length, seed)
+        self.lens = Lens.fit(model, lambda embedded: view.stream(model.net, embedded), length, seed)
         self._seen: tuple[Tensor, Tensor] | None = None  # the words ranked last, and what the lens sees of them
 
     @torch.no_grad()
@@ -106,10 +105,8 @@ class SpanJudge:
             ranks = torch.cat([self.rank(sentence, words) for words in self.model.ordinary.split(CHUNK)], dim=1)
             return best_at_each_place(self.model.ordinary, ranks, size)
         tables = self.model.net.embeddings
-        place = (tables.position_embeddings.weight[1 : self.length - 1] + tables.token_type_embeddings.weight[0]).mean(
-            0
-        )
-        stream = self.lens(tables.LayerNorm(self.model.words[self.model.ordinary] + place))
+        places = tables.position_embeddings.weight[1 : self.length - 1] + tables.token_type_embeddings.weight[0]
+        stream = self.lens(tables.LayerNorm(self.model.words[self.model.ordinary] + places.mean(0)))
         if self.view.centred:  # differences to [CLS], whose state hardly varies
             stream = stream - self._stream(random_sentences(self.model, BATCH, self.length, 0))[:, 0].mean(0)
         outside = torch.zeros(len(stream), device=stream.device)
@@ -134,11 +131,10 @@ class ReadoutJudge:
         # Function words act on their neighbours more than on the vector itself, so many are tried; fewer per place in
         # long sentences, to keep an exploration short.
         self.frequent = min(60, max(12, 240 // (length - 1)))
-        self.target = view.bases[0][:, 0]
+        self.target = view.bases[0][:, -1]
         # The last attention before the site: the site's own layer's, or for query and pooler the one before.
         self.mixer = view.layer if view.part not in ("query", "pooler") else view.layer - 1
-        before = View(Piece(self.mixer, "query", "weight", 0), view.bases, self.mixer)
-        self.lens = Lens.fit(model, before, length, seed)
+        self.lens = Lens.fit(model, lambda embedded: model.net.inputs(embedded, self.mixer), length, seed)
         self.whitener = self._fit_whitener(seed)
 
     @torch.no_grad()
@@ -244,9 +240,7 @@ class ReadoutJudge:
         All words are ranked in the middle of the sentence, and the best few thousand of them in every place. Words
         alike those of the guess join them: being wrong by an ending is common.
         """
-        if sentence is None:
-            sentence = torch.full((self.length,), self.model.tokenizer.mask_token_id, device=self.model.device)
-            sentence[0], sentence[-1] = self.model.first_last
+        sentence = self.model.blank(self.length) if sentence is None else sentence
         middle, chunks = self.length // 2, self.model.ordinary.split(CHUNK)
         best = [
             words[self.rank(sentence, words, [middle])[middle].argsort()[: CHUNK // len(chunks)]] for words in chunks

@@ -3,24 +3,25 @@
 At any depth, a token's state is roughly a linear image of its own embedding, whatever its context. The map is fitted on
 random sentences: the attacker has the model, and needs no text of its own.
 
-    lens = Lens.fit(model, view, length=11, seed=0)
-    lens(embedded)  # (…, hidden) embedded tokens -> (…, hidden) their states where the view looks
+    lens = Lens.fit(model, lambda embedded: model.net.inputs(embedded, 3), length=11, seed=0)
+    lens(embedded)  # (…, hidden) embedded tokens -> (…, hidden) about what layer 3 reads of them
 """
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from demo.models import Model
-from demo.subspace import View
 
 FITTED_TOKENS = 4500  # tokens of random text that the lens is fitted on
 RIDGE = 1e-2
 BATCH = 64  # sentences per forward pass: larger ones leave the CPU's cache
 
 
+@functools.lru_cache(maxsize=2)
 def frequent_ids(model: Model) -> Tensor:
     """Ordinary ids, the frequent first: marks and one-letter words, then the vocabulary, as BERT sorts it."""
     tokens = model.tokens(model.ordinary)
@@ -52,10 +53,11 @@ class Lens:
 
     @classmethod
     @torch.no_grad()
-    def fit(cls, model: Model, view: View, length: int, seed: int) -> "Lens":
+    def fit(cls, model: Model, states: Callable[[Tensor], Tensor], length: int, seed: int) -> "Lens":
+        """`states` takes embedded sentences (rows, tokens, hidden) to the depth that the lens shall look at."""
         ids = random_sentences(model, max(64, FITTED_TOKENS // length), length, seed)
         embedded = model.net.embed(model.words[ids])
-        stream = torch.cat([view.stream(model.net, part) for part in embedded.split(BATCH)])
+        stream = torch.cat([states(part) for part in embedded.split(BATCH)])
         inputs, outputs = embedded[:, 1:-1].flatten(0, 1), stream[:, 1:-1].flatten(0, 1)
         inputs_mean, outputs_mean = inputs.mean(0), outputs.mean(0)
         inputs, outputs = inputs - inputs_mean, outputs - outputs_mean

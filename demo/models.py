@@ -107,6 +107,12 @@ class Model:
             raise ModelError(f"the sentence has {len(ids)} tokens, but {self.id} reads at most {limit}")
         return torch.tensor(ids, device=self.device)
 
+    def blank(self, length: int) -> Tensor:
+        """[CLS] [MASK] … [MASK] [SEP]: a sentence of which only the length is known."""
+        ids = torch.full((length,), self.tokenizer.mask_token_id, device=self.device)
+        ids[0], ids[-1] = self.first_last
+        return ids
+
     def text(self, ids: Tensor) -> str:
         return self.tokenizer.decode(ids.tolist(), skip_special_tokens=True)
 

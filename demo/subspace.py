@@ -5,7 +5,10 @@ layer's inputs X. This file turns exposed matrices into such subspaces and reads
     view.bases[0]  # (width, rank), orthonormal: each true input vector of that layer lies in it
 """
 
+import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -29,8 +32,17 @@ class View:
     """
 
     piece: Piece
-    bases: tuple[Tensor, ...]  # one (width, rank) per group; a group is a head, or everything
+    gradient: Tensor
     layer: int  # the layer whose stream the features are computed from (the pooler: one past the last)
+    heads: int
+    read_row_only: bool  # only the token that the classifier reads carries gradient here: its feature alone is known
+
+    @functools.cached_property
+    def bases(self) -> tuple[Tensor, ...]:
+        """One orthonormal (width, rank) per group; a group is a head, or everything."""
+        if self.part == "attention-output" and not self.read_row_only:
+            return tuple(basis_of(block, HEAD_CLIFF) for block in self.gradient.chunk(self.heads, dim=1))
+        return (basis_of(self.gradient),)
 
     @property
     def part(self) -> str:
@@ -43,11 +55,6 @@ class View:
     @property
     def centred(self) -> bool:
         return self.part == "key"
-
-    @property
-    def read_row_only(self) -> bool:
-        """Only the token that the classifier reads carries gradient here, so only its feature is known."""
-        return self.rank == 1
 
     def stream(self, net: Network, embedded: Tensor) -> Tensor:
         """The network's state (rows, tokens, hidden) from which `features` follow token by token."""
@@ -69,18 +76,30 @@ class View:
 ORDER = ("query", "value", "key", "attention-output", "ffn-in", "ffn-out", "pooler")
 
 
+_VIEWS: WeakKeyDictionary[Leak, list[View]] = WeakKeyDictionary()  # a leak's bases are computed once, and go with it
+
+
 def views(leak: Leak) -> list[View]:
     """Every exposed matrix as a subspace; the easiest to invert first."""
-    found = []
+    if leak not in _VIEWS:
+        _VIEWS[leak] = sorted(_found(leak), key=lambda view: _difficulty(leak, view))
+    return _VIEWS[leak]
+
+
+def _found(leak: Leak) -> Iterator[View]:
+    layers = leak.model.layers
     for piece in leak.pieces:
-        if piece.part in ORDER and piece.kind == "weight" and leak.gradient[piece.name].abs().max() > 0:
-            layer = leak.model.layers if piece.layer is None else piece.layer
-            found.append(View(piece, _bases(leak, piece), layer))
+        gradient = leak.gradient[piece.name]
+        if piece.part in ORDER and piece.kind == "weight" and gradient.abs().max() > 0:
+            layer = layers if piece.layer is None else piece.layer
+            # In the last layer one row asks and all answer: their keys and values carry gradient, the rest one row.
+            one_row = layer >= layers - 1 and piece.part not in ("key", "value")
+            yield View(piece, gradient, layer, leak.model.net.config.num_attention_heads, one_row)
 
-    def depth(view: View) -> int:
-        return 0 if leak.model.layers > view.layer and leak.model.net.reads_embeddings(view.layer) else view.layer
 
-    return sorted(found, key=lambda view: (view.read_row_only, depth(view), ORDER.index(view.part)))
+def _difficulty(leak: Leak, view: View) -> tuple[bool, int, int]:
+    exact = view.layer < leak.model.layers and leak.model.net.reads_embeddings(view.layer)
+    return view.read_row_only, 0 if exact else view.layer, ORDER.index(view.part)
 
 
 def basis_of(gradient: Tensor, cliff: float = CLIFF) -> Tensor:
@@ -102,16 +121,4 @@ def read_length(leak: Leak) -> int | None:
     if positions is not None:
         return int((positions.abs().amax(1) > 0).sum())
     last = leak.model.layers - 1  # in the last layer only the token that is read carries gradient, or one per head
-    ranks = [view.rank + view.centred for view in views(leak) if view.layer < last]
-    return max(ranks) if ranks else None
-
-
-def _bases(leak: Leak, piece: Piece) -> tuple[Tensor, ...]:
-    gradient = leak.gradient[piece.name]
-    if piece.part != "attention-output":
-        return (basis_of(gradient),)
-    heads = leak.model.net.config.num_attention_heads
-    whole = basis_of(gradient)
-    if whole.shape[1] == 1:  # the last layer: one row, which mixes the tokens differently in each head
-        return (whole,)
-    return tuple(basis_of(block, HEAD_CLIFF) for block in gradient.chunk(heads, dim=1))
+    return next((view.rank + view.centred for view in views(leak) if view.layer < last), None)

@@ -21,7 +21,6 @@ from demo.attacks.span import Span
 from demo.judges import Judge, ReadoutJudge, SpanJudge
 from demo.leak import Leak
 from demo.lens import frequent_ids
-from demo.models import Model
 from demo.subspace import View, read_length, views
 
 Sentence = tuple[int, ...]
@@ -62,7 +61,7 @@ class Certified:
             return
         view = found[0]
         yield snapshot(
-            leak.model, budget, step + 1, blank(leak.model, length), 1.0, f"fitting a lens on {view.piece.name}",
+            leak.model, budget, step + 1, leak.model.blank(length), 1.0, f"fitting a lens on {view.piece.name}",
             confidence=torch.zeros(length),
         )  # fmt: skip
         judge = judge_for(leak, view, length, seed)
@@ -99,7 +98,7 @@ class Search:
         self.inner = range(1, length - 1)
 
     def run(self, budget: Budget, step: int) -> Iterator[Snapshot]:
-        best = start = tuple(blank(self.leak.model, self.length).tolist())
+        best = start = tuple(self.leak.model.blank(self.length).tolist())
         best_score, refreshed_for = torch.inf, None
         while not budget.over(step):
             self.start(start, budget)
@@ -229,10 +228,3 @@ def change(old: Sentence, new: Sentence) -> str:
         return "better in another order"
     places = [str(place) for place, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
     return f"better with other words at {', '.join(places)}"
-
-
-def blank(model: Model, length: int) -> Tensor:
-    """[CLS] [MASK] … [MASK] [SEP]."""
-    ids = torch.full((length,), model.tokenizer.mask_token_id, device=model.device)
-    ids[0], ids[-1] = model.first_last
-    return ids

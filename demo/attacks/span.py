@@ -38,9 +38,7 @@ class Span:
         view, length = first_view(leak), read_length(leak)
         assert view is not None
         assert length is not None
-        first, last = leak.model.first_last
-        ids = torch.full((length,), leak.model.tokenizer.mask_token_id, device=leak.model.device)
-        ids[0], ids[-1] = first, last
+        ids = leak.model.blank(length)
         sure, others = torch.zeros(length), ids[:, None].repeat(1, RUNNERS_UP)
         sure[0] = sure[-1] = 1
         worst = 0.0  # the largest residual so far: what the span leaves unexplained
