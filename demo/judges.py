@@ -46,12 +46,13 @@ class SpanJudge:
     what keeps a search from filling a sentence with its most conspicuous word.
     """
 
-    per_place, frequent = 6, 0
+    per_place = 6
     DAMPING = 1e-3  # share of a feature's energy below which a direction counts as not covered
     LENS_DAMPING = 0.05  # the same for the lens, whose vectors are only about right
 
     def __init__(self, model: Model, view: View, length: int, seed: int) -> None:
         self.model, self.view, self.length = model, view, length
+        self.frequent = 12 if len(view.bases) > 1 else 0  # a head's few dimensions hold little of a function word
         self.lens = Lens.fit(model, lambda embedded: view.stream(model.net, embedded), length, seed)
         self._seen: tuple[Tensor, Tensor] | None = None  # the words ranked last, and what the lens sees of them
 
@@ -85,7 +86,7 @@ class SpanJudge:
         if self._seen is None or self._seen[0] is not words:
             self._seen = words, self.lens(embedded_at(self.model, words, range(self.length)))
         candidates = self._seen[1] + correction[:, None]
-        total = torch.zeros(candidates.shape[:2], device=stream.device)
+        inside, energy = (torch.zeros(candidates.shape[:2], device=stream.device) for _ in range(2))
         ours, theirs = (self.view.features(self.model.net, x) for x in (stream, candidates))
         for rows, choices, basis in zip(ours, theirs, self.view.bases, strict=True):
             if self.view.centred:
@@ -95,8 +96,11 @@ class SpanJudge:
                 others = torch.cat([rows[:place], rows[place + 1 :]])
                 gram = others @ others.T + damping * torch.eye(len(others), device=rows.device)
                 new = choices[place] - torch.linalg.solve(gram, others @ choices[place].T).T @ others
-                total[place] += 1 - (new @ basis).square().sum(1) / (new.square().sum(1) + damping)
-        return total / len(self.view.bases)
+                inside[place] += (new @ basis).square().sum(1)
+                energy[place] += new.square().sum(1) + damping
+        return (
+            1 - inside / energy
+        )  # over all heads together: a mean of each head's share would count the faint ones too
 
     @torch.no_grad()
     def shortlist(self, size: int, sentence: Tensor | None = None) -> Tensor:
