@@ -88,8 +88,6 @@ def peak_memory(model: Model, name: str, layers: Sequence[int], tokens: int, row
 
 
 def _probe(arguments: list[str]) -> float:
-    import resource
-
     from demo.models import Weights, load
 
     name_of_model, title, name, layers, tokens, rows, device = arguments
@@ -97,30 +95,24 @@ def _probe(arguments: list[str]) -> float:
     model = load(name_of_model, weights, device)
     leak = random_leak(model, name, [int(k) for k in layers.split(",") if k], int(tokens))
     matcher = Matcher(leak)
-
-    def peak() -> float:
-        if device == "cuda":
-            return torch.cuda.max_memory_allocated() / 2**20
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-
+    on_gpu = device.startswith("cuda")
     # Allocations that stay below the peak of loading would go unseen: fill up to it first.
-    before = peak()
-    filler = _fill_to_peak() if device == "cpu" else None
+    filler = None if on_gpu else torch.ones(_resident("VmHWM") - _resident("VmRSS") + 1, dtype=torch.uint8)
+    before = torch.cuda.max_memory_allocated() if on_gpu else _resident("VmHWM")
     for _ in range(3):
         if rows == "0":
             plain_step(leak, dummies(model, 1, int(tokens)))
         else:
             matcher_step(matcher, dummies(model, int(rows), int(tokens)))
+    after = torch.cuda.max_memory_allocated() if on_gpu else _resident("VmHWM")
     del filler
-    return peak() - before
+    return (after - before) / 2**20
 
 
-def _fill_to_peak() -> Tensor:
-    """Memory that brings what is in use now up to the peak so far."""
+def _resident(field: str) -> int:
+    """Bytes of this process's memory, now (VmRSS) or at its peak (VmHWM). Linux only."""
     with open("/proc/self/status", encoding="ascii") as status:
-        sizes = dict(line.split(":", 1) for line in status if line.startswith(("VmHWM", "VmRSS")))
-    peak, now = (int(sizes[key].split()[0]) * 1024 for key in ("VmHWM", "VmRSS"))
-    return torch.ones(max(1, peak - now), dtype=torch.uint8)
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(field))
 
 
 def _pair(leak: Leak, tokens: int, rounds: int) -> tuple[float, float]:
