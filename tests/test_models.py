@@ -58,7 +58,7 @@ def test_drawn_weights(tiny, kind):
     nets = [Network(tiny.net.config) for _ in range(3)]
     for net, seed in zip(nets, (5, 5, 6), strict=True):
         draw(net, Weights(kind, 0.03, seed))
-    first, same, other = (net.embeddings.word_embeddings.weight for net in nets)
+    first, same, other = (net.embeddings.word_embeddings.weight.detach() for net in nets)
     assert torch.equal(first, same)
     assert not torch.equal(first, other)
     expected = 0.03 if kind == "normal" else 0.03 / 3**0.5
