@@ -41,8 +41,8 @@ def main() -> int:
     except ValueError as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
-    where = f" of layer {options.layer}" if SLICES[options.slice].of_layer else ""
-    print(f"{case.model.title} on {case.model.device}; exposed: {SLICES[options.slice].title}{where},")
+    where = f", layer {options.layer}" if SLICES[options.slice].of_layer else ""
+    print(f"{case.model.title} on {case.model.device}; exposed: {SLICES[options.slice].title}{where}:")
     share = f"{100 * case.parameter_share:.2f} %"
     print(f"{case.parameters:,} parameters, {share} of the model. The attacker sees only that.\n")
     truth, last = case.model.tokens(case.secret.ids), ""

@@ -57,7 +57,7 @@ class Shape:
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 MODELS = {
     "minilm": Shape(
-        "MiniLM-L6 (pretrained, embedded)", 6, 384, 12, 1536,
+        "MiniLM-L6", 6, 384, 12, 1536,
         "sentence-transformers/all-MiniLM-L6-v2", MINILM_SHA256, default="pretrained",
     ),
     # TAG, Table I. The paper prints 6 heads for TinyBERT4, but the released model has 12.
