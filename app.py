@@ -1,63 +1,74 @@
-"""Leakscope in the terminal: one attack with a live line of tokens. `python app.py --help` lists the choices."""
+"""Leakscope: `python app.py` serves the page; `--help` lists host, port, model, device and limits."""
 
 import argparse
+import os
+import socket
 import sys
 
-from demo.attacks import ATTACKS
-from demo.engine import Experiment, Frame, run, set_up
-from demo.models import MODELS
-from demo.slices import SLICES
+# Nothing is reported to anyone, and nothing is fetched that was not asked for.
+os.environ.update(GRADIO_ANALYTICS_ENABLED="False", HF_HUB_DISABLE_TELEMETRY="1", DO_NOT_TRACK="1")
 
-SENTENCE = "The patient was diagnosed with diabetes last week."
-IN_PLACE, ELSEWHERE, WRONG, PLAIN = "\033[32m", "\033[33m", "\033[90m", "\033[0m"
+import gradio as gr
 
+from demo.models import MODELS, pick_device, unavailable
+from demo.ui.choices import Limits
+from demo.ui.components import head, routes
+from demo.ui.page import build
 
-def tokens_line(frame: Frame, truth: list[str], tokens: list[str], colour: bool) -> str:
-    """The guess, each token marked: ✓ in place, ↔ right word in the wrong place, ✗ wrong."""
-    marked = []
-    for place, token in enumerate(tokens[1:-1], 1):
-        hit = place < len(truth) and token == truth[place]
-        mark, tint = ("✓", IN_PLACE) if hit else ("↔", ELSEWHERE) if token in truth else ("✗", WRONG)
-        marked.append(f"{tint}{token} {mark}{PLAIN}" if colour else f"{token} {mark}")
-    return f"{frame.snapshot.seconds:5.1f} s  {'  '.join(marked)}"
+FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif"]  # gradio's own would come from another host
+MONO = ["ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace"]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Watch a gradient give away its sentence.")
-    parser.add_argument("sentence", nargs="?", default=SENTENCE)
-    parser.add_argument("--model", choices=MODELS, default="minilm")
-    parser.add_argument("--slice", choices=SLICES, default="layer")
-    parser.add_argument("--layer", type=int, default=3)
-    parser.add_argument("--attack", choices=ATTACKS, default="best")
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--device")
-    options = parser.parse_args()
-    experiment = Experiment(
-        options.sentence, model=options.model, slice=options.slice, layers=(options.layer,), attack=options.attack,
-        seconds=options.seconds, device=options.device,
-    )  # fmt: skip
+def main(arguments: list[str] | None = None) -> int:
     try:
-        case = set_up(experiment)
+        options = parse(arguments)
+        pick_device(options.device)
+        reason = unavailable(options.model, MODELS[options.model].default)
+        if reason:
+            raise ValueError(reason)
+        check_port(options.host, options.port)
     except ValueError as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
-    where = f", layer {options.layer}" if SLICES[options.slice].of_layer else ""
-    print(f"{case.model.title} on {case.model.device}; exposed: {SLICES[options.slice].title}{where}:")
-    share = f"{100 * case.parameter_share:.2f} %"
-    print(f"{case.parameters:,} parameters, {share} of the model. The attacker sees only that.\n")
-    truth, last = case.model.tokens(case.secret.ids), ""
-    for frame in run(experiment, case):
-        line = tokens_line(frame, truth, case.model.tokens(frame.snapshot.ids), sys.stdout.isatty())
-        if line.split("s", 1)[1] != last:
-            print(line, flush=True)
-            last = line.split("s", 1)[1]
-    if frame.certified:
-        print("\nCertified: this sentence, and no other tried, has exactly this gradient.")
-    else:
-        words, places = 100 * frame.scores.recover_rate, 100 * frame.scores.position_accuracy
-        found = f"{words:.0f} % of the words, {places:.0f} % in place"
-        print(f"\nNot certified after {frame.snapshot.seconds:.0f} s: {found}.")
+    limits = Limits(options.seconds, options.tokens, options.queue)
+    page = build(limits, options.model, options.device)
+    page.queue(max_size=limits.queue).launch(
+        server_name=options.host, server_port=options.port, theme=gr.themes.Default(font=FONTS, font_mono=MONO),
+        head=head(), footer_links=[], run_history=False, enable_monitoring=False, ssr_mode=False, show_error=True,
+        app_kwargs={"routes": routes()},
+    )  # fmt: skip
     return 0
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    limits = Limits.from_environment()
+    parser = argparse.ArgumentParser(
+        description="Watch a gradient give away its sentence, in the browser.",
+        epilog="Environment: LEAKSCOPE_HOST, _PORT, _MODEL, _DEVICE, _SECONDS, _TOKENS, _QUEUE set the same.",
+    )
+    told = os.environ.get
+    parser.add_argument("--host", default=told("LEAKSCOPE_HOST", "127.0.0.1"), help="0.0.0.0 serves other machines too")
+    parser.add_argument("--port", type=int, default=told("LEAKSCOPE_PORT", "7860"))
+    parser.add_argument("--model", choices=MODELS, default=told("LEAKSCOPE_MODEL", "minilm"), help="shown first")
+    parser.add_argument(
+        "--device", default=told("LEAKSCOPE_DEVICE"), help="cuda, mps or cpu; default: the best there is"
+    )
+    parser.add_argument("--seconds", type=float, default=limits.seconds, help="the longest budget of an attack")
+    parser.add_argument("--tokens", type=int, default=limits.tokens, help="the longest sentence")
+    parser.add_argument("--queue", type=int, default=limits.queue, help="how many visitors may wait")
+    return parser.parse_args(arguments)
+
+
+def check_port(host: str, port: int) -> None:
+    """A busy port is said in one line, before the model is loaded."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as problem:
+            raise ValueError(
+                f"port {port} on {host} cannot be used ({problem.strerror}): choose another --port"
+            ) from None
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ for frame in run(Experiment("the cat sat on the mat", slice="query", layers=(2,)
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from demo.attacks import ATTACKS, Budget, Snapshot
+from demo.attacks import ATTACKS, Attack, Budget, Snapshot
+from demo.attacks.base import with_settings
 from demo.leak import Leak, Secret, share
 from demo.metrics import Scores, score
 from demo.models import MODELS, Model, Weights, load
@@ -32,6 +33,7 @@ class Experiment:
     steps: int = 1_000_000
     seed: int = 0
     device: str | None = None
+    settings: tuple[tuple[str, float | str | bool], ...] = ()  # changes to the attack's own fields
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +74,14 @@ def set_up(experiment: Experiment) -> Case:
     secret = Secret(model.encode(experiment.sentence), experiment.label)
     pieces = select(model, experiment.slice, experiment.layers)
     leak = share(model, secret, pieces, experiment.knows_length, experiment.knows_label)
-    reason = ATTACKS[experiment.attack].supports(leak)
+    reason = attack_of(experiment).supports(leak)
     if reason:
         raise ValueError(f"{experiment.attack} cannot attack this: {reason}")
     return Case(model, secret, leak, count(pieces), share_of(model, pieces))
+
+
+def attack_of(experiment: Experiment) -> Attack:
+    return with_settings(ATTACKS[experiment.attack], experiment.attack, experiment.settings)
 
 
 def run(experiment: Experiment, case: Case | None = None) -> Iterator[Frame]:
@@ -83,7 +89,7 @@ def run(experiment: Experiment, case: Case | None = None) -> Iterator[Frame]:
     case = case or set_up(experiment)
     budget = Budget(experiment.seconds, experiment.steps)
     truth, best = case.secret.ids.cpu(), 0.0
-    for snapshot in ATTACKS[experiment.attack].run(case.leak, budget, experiment.seed):
+    for snapshot in attack_of(experiment).run(case.leak, budget, experiment.seed):
         scores = score(case.model, truth, snapshot.ids)
         best = max(best, scores.recover_rate)
         yield Frame(snapshot, case.model.text(snapshot.ids), scores, best)

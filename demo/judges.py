@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from demo.lens import BATCH, Lens, embedded_at, random_sentences
+from demo.lens import BATCH, embedded_at, lens_at, random_sentences
 from demo.models import Model
 from demo.subspace import View
 
@@ -52,8 +52,9 @@ class SpanJudge:
 
     def __init__(self, model: Model, view: View, length: int, seed: int) -> None:
         self.model, self.view, self.length = model, view, length
-        self.frequent = 12 if len(view.bases) > 1 else 0  # a head's few dimensions hold little of a function word
-        self.lens = Lens.fit(model, lambda embedded: view.stream(model.net, embedded), length, seed)
+        # A head has few dimensions and ffn-out a bent space: the lens sees little of function words through either.
+        self.frequent = 12 if len(view.bases) > 1 or view.part == "ffn-out" else 0
+        self.lens = lens_at(model, view.layer, view.after_attention, length, seed)
         self._seen: tuple[Tensor, Tensor] | None = None  # the words ranked last, and what the lens sees of them
 
     @torch.no_grad()
@@ -138,7 +139,7 @@ class ReadoutJudge:
         self.target = view.bases[0][:, -1]
         # The last attention before the site: the site's own layer's, or for query and pooler the one before.
         self.mixer = view.layer if view.part not in ("query", "pooler") else view.layer - 1
-        self.lens = Lens.fit(model, lambda embedded: model.net.inputs(embedded, self.mixer), length, seed)
+        self.lens = lens_at(model, self.mixer, False, length, seed)
         self.whitener = self._fit_whitener(seed)
 
     @torch.no_grad()

@@ -1,5 +1,6 @@
 """What each party knows: the client its `Secret`, the attacker a `Leak`. `share` is the only door between them."""
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -43,22 +44,26 @@ def share(model: Model, secret: Secret, pieces: Sequence[Piece], length: bool = 
     return Leak(model, tuple(pieces), gradient, told_length, secret.label if label else None)
 
 
+_THAWED = threading.Lock()
+
+
 def gradient_of(model: Model, ids: Tensor, label: int, pieces: Sequence[Piece]) -> Gradient:
     """The gradient of the loss on one sentence: the client's step, and how an attacker checks a guess."""
     if not 0 <= label < model.net.classifier.out_features:
         raise ModelError(f"label {label} does not exist: choose 0 to {model.net.classifier.out_features - 1}")
     found = modules(model.net)
     parameters = [getattr(found[piece.module], piece.kind) for piece in pieces]
-    # Parameters stay frozen otherwise, so that attacks build no graph for them.
-    for parameter in parameters:
-        parameter.requires_grad_(True)
-    try:
-        with torch.enable_grad():
-            loss = F.cross_entropy(model.net(model.words[ids][None]), torch.tensor([label], device=model.device))
-            values = torch.autograd.grad(loss, parameters, allow_unused=True)
-    finally:
+    # Parameters stay frozen otherwise, so that attacks build no graph for them; one thread at a time thaws them.
+    with _THAWED:
         for parameter in parameters:
-            parameter.requires_grad_(False)
+            parameter.requires_grad_(True)
+        try:
+            with torch.enable_grad():
+                loss = F.cross_entropy(model.net(model.words[ids][None]), torch.tensor([label], device=model.device))
+                values = torch.autograd.grad(loss, parameters, allow_unused=True)
+        finally:
+            for parameter in parameters:
+                parameter.requires_grad_(False)
     return {
         piece.name: torch.zeros_like(parameter) if value is None else value
         for piece, parameter, value in zip(pieces, parameters, values, strict=True)

@@ -3,7 +3,7 @@
 At any depth, a token's state is roughly a linear image of its own embedding, whatever its context. The map is fitted on
 random sentences: the attacker has the model, and needs no text of its own.
 
-    lens = Lens.fit(model, lambda embedded: model.net.inputs(embedded, 3), length=11, seed=0)
+    lens = lens_at(model, 3, after_attention=False, length=11, seed=0)
     lens(embedded)  # (…, hidden) embedded tokens -> (…, hidden) about what layer 3 reads of them
 """
 
@@ -68,6 +68,13 @@ class Lens:
 
     def __call__(self, embedded: Tensor) -> Tensor:
         return embedded @ self.matrix + self.shift
+
+
+@functools.lru_cache(maxsize=32)
+def lens_at(model: Model, layer: int, after_attention: bool, length: int, seed: int) -> Lens:
+    """The lens on what a layer reads, or on what its feed-forward reads; kept, as it knows nothing of any leak."""
+    state = model.net.attended if after_attention else model.net.inputs
+    return Lens.fit(model, lambda embedded: state(embedded, layer), length, seed)
 
 
 def embedded_at(model: Model, words: Tensor, places: Sequence[int]) -> Tensor:

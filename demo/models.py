@@ -78,7 +78,7 @@ class Model:
     net: Network
     tokenizer: Any
     device: torch.device
-    ordinary: Tensor  # ids an attack may guess: no special tokens, no [unused…]
+    ordinary: Tensor  # ids an attack may guess: [UNK], but no other special token, no [unused…]
 
     @property
     def words(self) -> Tensor:
@@ -98,9 +98,9 @@ class Model:
         return self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
 
     def encode(self, sentence: str) -> Tensor:
-        """A sentence -> its token ids (tokens,), with [CLS] and [SEP] at the ends."""
+        """A sentence -> its token ids (tokens,), with [CLS] and [SEP] at the ends; "[SEP]" typed is ordinary text."""
         limit = self.net.config.max_position_embeddings
-        ids = self.tokenizer(sentence, verbose=False).input_ids
+        ids = self.tokenizer(sentence, verbose=False, split_special_tokens=True).input_ids
         if len(ids) <= 2:
             raise ModelError("the sentence is empty: give at least one word")
         if len(ids) > limit:
@@ -114,7 +114,9 @@ class Model:
         return ids
 
     def text(self, ids: Tensor) -> str:
-        return self.tokenizer.decode(ids.tolist(), skip_special_tokens=True)
+        """Readable text; of the special tokens only [UNK] is kept, as it stands for something the person wrote."""
+        special = set(self.tokenizer.all_special_ids) - {self.tokenizer.unk_token_id}
+        return self.tokenizer.decode([i for i in ids.tolist() if i not in special])
 
     def tokens(self, ids: Tensor) -> list[str]:
         return self.tokenizer.convert_ids_to_tokens(ids.tolist())
@@ -153,6 +155,15 @@ def load(name: str = "minilm", weights: Weights | None = None, device: str | Non
     chosen = pick_device(device)
     net.to(chosen).eval().requires_grad_(False)
     return Model(name, title, net, tokenizer, chosen, ordinary_ids(tokenizer).to(chosen))
+
+
+@functools.cache
+def outline(name: str) -> Model:
+    """The model without its numbers (on torch's meta device): instant, and enough to count and to tokenize."""
+    shape, tokenizer = MODELS[name], AutoTokenizer.from_pretrained(pretrained_folder("minilm"))
+    with torch.device("meta"):
+        net = Network(config_of(shape, len(tokenizer)), shape.decoder)
+    return Model(name, shape.title, net, tokenizer, torch.device("cpu"), ordinary_ids(tokenizer))
 
 
 def config_of(shape: Shape, vocabulary: int) -> BertConfig:
@@ -224,7 +235,7 @@ def draw(net: Network, weights: Weights) -> None:
 
 
 def ordinary_ids(tokenizer: Any) -> Tensor:
-    special = set(tokenizer.all_special_ids)
+    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     return torch.tensor([i for i, t in enumerate(tokens) if i not in special and not t.startswith("[unused")])
 

@@ -64,6 +64,7 @@ class Slice:
     """A choice of parts; `of_layer` says that the user picks the layers, `weights_only` that biases stay private."""
 
     title: str
+    about: str  # for people, in a sentence
     parts: tuple[str, ...]
     of_layer: bool = False
     weights_only: bool = False
@@ -71,19 +72,26 @@ class Slice:
 
 LAYER_PARTS, OUTSIDE_PARTS = tuple(PARTS), tuple(OUTSIDE)
 SLICES = {
-    "all": Slice("everything", LAYER_PARTS + OUTSIDE_PARTS),
-    "encoder": Slice("every Transformer layer", LAYER_PARTS),
-    "layer": Slice("one Transformer layer", LAYER_PARTS, of_layer=True),
-    "qkv": Slice("attention query + key + value", ("query", "key", "value"), True, True),
-    "query": Slice("attention query", ("query",), True, True),
-    "key": Slice("attention key", ("key",), True, True),
-    "value": Slice("attention value", ("value",), True, True),
-    "attention-output": Slice("attention output", ("attention-output",), True, True),
-    "ffn-in": Slice("feed-forward in", ("ffn-in",), True, True),
-    "ffn-out": Slice("feed-forward out", ("ffn-out",), True, True),
-    "head": Slice("pooler + classifier", ("pooler", "classifier")),
-    "embeddings": Slice("word + position embeddings", ("word", "position")),
-}
+    "all": Slice("everything", "The whole gradient, as federated learning shares it.", LAYER_PARTS + OUTSIDE_PARTS),
+    "encoder": Slice("every Transformer layer", "All layers, but neither embeddings nor head.", LAYER_PARTS),
+    "layer": Slice("one Transformer layer", "All matrices, biases and norms of one layer.", LAYER_PARTS, of_layer=True),
+    "qkv": Slice(
+        "attention query + key + value", "The three matrices with which attention reads its input.",
+        ("query", "key", "value"), True, True,
+    ),
+    "query": Slice("attention query", "Turns each token into what it looks for.", ("query",), True, True),
+    "key": Slice("attention key", "Turns each token into what it can be found by.", ("key",), True, True),
+    "value": Slice("attention value", "Turns each token into what it passes on.", ("value",), True, True),
+    "attention-output": Slice(
+        "attention output", "Joins what the attention heads gathered.", ("attention-output",), True, True
+    ),
+    "ffn-in": Slice("feed-forward in", "Widens each token before its non-linearity.", ("ffn-in",), True, True),
+    "ffn-out": Slice("feed-forward out", "Narrows each token after its non-linearity.", ("ffn-out",), True, True),
+    "head": Slice("pooler + classifier", "What turns [CLS] into a label.", ("pooler", "classifier")),
+    "embeddings": Slice(
+        "word + position embeddings", "The tables of word and position vectors.", ("word", "position")
+    ),
+}  # fmt: skip
 
 
 def modules(net: Network) -> dict[str, nn.Module]:

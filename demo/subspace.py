@@ -53,14 +53,16 @@ class View:
         return max(basis.shape[1] for basis in self.bases)
 
     @property
+    def after_attention(self) -> bool:
+        return self.part in ("ffn-in", "ffn-out")
+
+    @property
     def centred(self) -> bool:
         return self.part == "key"
 
     def stream(self, net: Network, embedded: Tensor) -> Tensor:
         """The network's state (rows, tokens, hidden) from which `features` follow token by token."""
-        if self.part in ("ffn-in", "ffn-out"):
-            return net.attended(embedded, self.layer)
-        return net.inputs(embedded, self.layer)
+        return net.attended(embedded, self.layer) if self.after_attention else net.inputs(embedded, self.layer)
 
     def features(self, net: Network, stream: Tensor) -> list[Tensor]:
         """Stream vectors (…, hidden) -> the vectors that lie in each of `bases`."""

@@ -95,7 +95,7 @@ def test_span_reads_long_sentences_place_by_place(minilm, leak_of):
     sentence = "when the old clock struck nine , she put the letters back into the drawer and left for good , i think ."
     shots = list(ATTACKS["span"].run(leak_of(minilm, "value", (0,), sentence), Budget(), 0))
     truth = minilm.encode(sentence)
-    assert len(shots) == len(truth) - 2 == 23
+    assert len(shots) == 1 + 23  # one per place, then the certificate
     for place, shot in enumerate(shots, 1):
         assert torch.equal(shot.ids[: place + 1], truth[: place + 1])
 

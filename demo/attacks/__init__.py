@@ -9,11 +9,18 @@ from demo.attacks.span import Span
 
 __all__ = ["ATTACKS", "Attack", "Budget", "Snapshot"]
 
-DLG = Descent("l2", rate=0.1, steps=2500)  # Zhu et al. 2019, as re-run on BERT
-TAG = Descent("l2+l1", "adamw", rate=0.05, steps=1000, unit_length=True)  # Deng et al. 2021
-COSINE = Descent(  # Li et al. 2024 and LAMP (Balunović et al. 2022), without LAMP's language model
-    "cosine", rate=0.01, decay=0.89, steps=2000, length_pull=1.0, starts=500, orders=500, reorder_every=75
-)
+DLG = Descent(
+    "Deep Leakage from Gradients (Zhu et al. 2019, as re-run on BERT): descends on the squared distance.",
+    "l2", rate=0.1, steps=2500,
+)  # fmt: skip
+TAG = Descent(
+    "TAG (Deng et al. 2021): adds the absolute distance, weighted most at the first layer.",
+    "l2+l1", "adamw", rate=0.05, steps=1000, unit_length=True,
+)  # fmt: skip
+COSINE = Descent(  # without LAMP's language model
+    "Cosine distance with many starts and reorderings, as Li et al. 2024 and LAMP (Balunović et al. 2022).",
+    "cosine", rate=0.01, decay=0.89, steps=2000, length_pull=1.0, starts=500, orders=500, reorder_every=75,
+)  # fmt: skip
 
 ATTACKS: dict[str, Attack] = {
     "best": Best(COSINE),

@@ -1,9 +1,9 @@
 """What every attack is: a function from a `Leak` and a `Budget` to a stream of `Snapshot`s. Nothing else gets in."""
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -30,6 +30,15 @@ class Budget:
 
 
 @dataclass(frozen=True, eq=False)
+class Candidates:
+    """The words that lie nearest to the leaked span at one place, nearest first."""
+
+    place: int
+    ids: Tensor  # (few,)
+    distances: Tensor  # (few,): 0 lies in the span, 1 is perpendicular to it
+
+
+@dataclass(frozen=True, eq=False)
 class Snapshot:
     """An attack's state at one moment, in plain CPU tensors: it pickles, and refers to nothing."""
 
@@ -43,9 +52,14 @@ class Snapshot:
     stage: str  # what it is doing, in a few words for people
     certificate: Certificate | None = None  # of this guess, where it was computed
     label: int | None = None  # the label it assumes
+    candidates: Candidates | None = None  # what it is choosing from, where it chooses place by place
 
 
 class Attack(Protocol):
+    @property
+    def about(self) -> str:
+        """What it does, in a sentence for people."""
+
     def supports(self, leak: Leak) -> str | None:
         """None if this attack can work on such a leak, else the reason why not."""
 
@@ -53,17 +67,46 @@ class Attack(Protocol):
         """Yields snapshots with rising steps; the last one is the result."""
 
 
+def setting(default: Any, help: str, low: float = 0, high: float = 0, choices: Sequence[str] = ()) -> Any:
+    """A dataclass field that people may change: on screen a control, with its help, between its bounds."""
+    return field(default=default, metadata={"help": help, "low": low, "high": high, "choices": tuple(choices)})
+
+
+def settings_of(attack: Attack) -> tuple[Field, ...]:
+    """The attack's fields that people may change."""
+    return tuple(f for f in fields(attack) if "help" in f.metadata) if is_dataclass(attack) else ()
+
+
+def with_settings(attack: Attack, name: str, settings: Sequence[tuple[str, Any]]) -> Attack:
+    """The attack with some settings changed; errors name the setting and what would be right."""
+    known, checked = {f.name: f for f in settings_of(attack)}, {}
+    for key, value in settings:
+        if key not in known:
+            raise ValueError(f"{name} has no setting {key!r}: it has {', '.join(known) or 'none'}")
+        bounds, kind = known[key].metadata, type(getattr(attack, key))
+        if bounds["choices"]:
+            if value not in bounds["choices"]:
+                raise ValueError(f"{key} is {value!r}: choose one of {', '.join(bounds['choices'])}")
+        elif kind is not bool and not (isinstance(value, int | float) and bounds["low"] <= value <= bounds["high"]):
+            raise ValueError(f"{key} is {value!r}: give a number from {bounds['low']} to {bounds['high']}")
+        checked[key] = kind(value)
+    return replace(attack, **checked) if checked else attack  # type: ignore[type-var]
+
+
 def snapshot(
     model: Model, budget: Budget, step: int, ids: Tensor, objective: float, stage: str,
     embeddings: Tensor | None = None, confidence: Tensor | None = None,
     runners_up: Tensor | None = None, certificate: Certificate | None = None, label: int | None = None,
+    candidates: Candidates | None = None,
 ) -> Snapshot:  # fmt: skip
     """A snapshot with everything detached; a discrete guess has its words' own vectors, and full confidence."""
     vectors = model.words[ids] if embeddings is None else embeddings
     sure = torch.ones(len(ids)) if confidence is None else confidence
     others = torch.empty(len(ids), 0, dtype=torch.long) if runners_up is None else runners_up
     guess, points, sure, others = (x.detach().cpu().clone() for x in (ids, vectors, sure, others))
-    return Snapshot(step, budget.elapsed(), guess, points, sure, others, float(objective), stage, certificate, label)
+    return Snapshot(
+        step, budget.elapsed(), guess, points, sure, others, float(objective), stage, certificate, label, candidates
+    )
 
 
 def labels_of(leak: Leak) -> list[int]:

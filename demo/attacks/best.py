@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from demo.attacks.base import Attack, Budget, Snapshot
 from demo.attacks.certified import Certified
@@ -16,6 +17,8 @@ class Best:
     """Chooses among the others: what is instant and exact first, then the search, then descent."""
 
     fallback: Descent
+
+    about: ClassVar = "Looks at what is exposed and takes the attack that reads it best; it says which, and why."
 
     def choose(self, leak: Leak) -> tuple[str, Attack, str]:
         """The name, the attack and the reason."""
@@ -32,9 +35,12 @@ class Best:
 
     def run(self, leak: Leak, budget: Budget, seed: int = 0) -> Iterator[Snapshot]:
         name, attack, reason = self.choose(leak)
+        said = f"{name}, as {reason}"
         for shot in attack.run(leak, budget, seed):
-            yield replace(shot, stage=f"{name} ({reason}): {shot.stage}")
+            yield replace(shot, stage=f"{said}: {shot.stage}")
+            said = name  # the reason once is enough
         # The exact checks can miss, e.g. a word repeated beyond the rank; the search starts from their result.
         if name in ("rows", "span") and not (shot.certificate and shot.certificate.holds):
             for later in Certified().run(leak, budget, seed):
-                yield replace(later, step=shot.step + later.step, stage=f"certified ({name} fell short): {later.stage}")
+                stage = f"certified, as {name} fell short: {later.stage}"
+                yield replace(later, step=shot.step + later.step, stage=stage)

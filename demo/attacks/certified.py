@@ -11,20 +11,23 @@ import heapq
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from demo.attacks.base import UNKNOWN_LENGTH, Budget, Snapshot, best_certificate, snapshot
+from demo.attacks.base import UNKNOWN_LENGTH, Budget, Snapshot, best_certificate, setting, snapshot
 from demo.attacks.rows import Rows
 from demo.attacks.span import Span
 from demo.judges import Judge, ReadoutJudge, SpanJudge
-from demo.leak import Leak
+from demo.leak import Certificate, Leak
 from demo.lens import frequent_ids
+from demo.models import Model
 from demo.subspace import View, read_length, views
 
 Sentence = tuple[int, ...]
-CHUNK = 256  # sentences scored between two looks at the clock
+CHUNK = 32  # sentences scored between two snapshots: as fast per sentence as larger ones, and ten a second to watch
+MARGIN = 1e-7  # a score must fall by this to count as better: less is rounding
 RUNNERS_UP = 3
 SOFTNESS = 0.05  # turns the judge's ranks into confidences on screen
 
@@ -33,10 +36,15 @@ SOFTNESS = 0.05  # turns the judge's ranks into confidences on screen
 class Certified:
     """Best-first search judged by one matrix's subspace; stops when the gradient certifies the guess."""
 
-    words: int = 1000  # how many words the judge shortlists for the whole sentence
-    frequent: int = 60  # and how many of the language's most frequent ones join them
-    reorderings: int = 600  # at most so many per exploration: all of them up to 20 words
-    patience: int = 3  # explorations without progress before the search starts elsewhere
+    about: ClassVar = (
+        "Our strongest: searches whole sentences, guided by the span of the exposed gradient, and stops only when the "
+        "guess's own gradient equals the leaked one."
+    )
+    words: int = setting(1000, "words shortlisted for the whole sentence", 50, 10_000)
+    frequent: int = setting(60, "of the language's most frequent words, so many join the shortlist", 0, 1000)
+    # 600 are all of them up to 20 words
+    reorderings: int = setting(600, "reorderings tried of each guess, at most", 0, 5000)
+    patience: int = setting(3, "guesses explored without progress before the search starts elsewhere", 1, 50)
 
     def supports(self, leak: Leak) -> str | None:
         if Rows().supports(leak) is None:
@@ -85,7 +93,7 @@ def judge_for(leak: Leak, view: View, length: int, seed: int) -> Judge:
 
 
 class Search:
-    """One best-first search: every sentence scored so far, and those still to explore."""
+    """One best-first search: every sentence scored so far, those still to explore, and the best of all."""
 
     def __init__(self, settings: Certified, leak: Leak, judge: Judge, length: int, seed: int) -> None:
         self.settings, self.leak, self.judge, self.length = settings, leak, judge, length
@@ -96,36 +104,41 @@ class Search:
         self.scores: dict[Sentence, float] = {}
         self.frontier: list[tuple[float, Sentence]] = []
         self.inner = range(1, length - 1)
+        self.blank: Sentence = tuple(leak.model.blank(length).tolist())
+        self.best = self.blank
+        self.best_score = torch.inf
+        self.best_proof: tuple[Certificate, int] | None = None  # its certificate and label, once computed
 
     def run(self, budget: Budget, step: int) -> Iterator[Snapshot]:
-        best = start = tuple(self.leak.model.blank(self.length).tolist())
-        best_score, refreshed_for = torch.inf, None
+        """A snapshot per `CHUNK` of scored sentences: often enough to be watched, and to be stopped at once."""
+        start, refreshed_for = self.best, None
         while not budget.over(step):
-            self.start(start, budget)
+            self.frontier, self.scores = [], {}  # what was tried from elsewhere may be tried again
+            self.push([start])
+            if start == self.blank:  # a place to start from, but nobody's guess, however well it scores
+                self.best_score = torch.inf
             here, stalled = torch.inf, 0  # the best since this start, and for how long it has not moved
             while self.frontier and stalled < self.settings.patience and not budget.over(step):
-                step += 1
                 _, sentence = heapq.heappop(self.frontier)
                 ranks = self.judge.rank(self.tensor([sentence])[0], self.words)
-                self.explore(sentence, ranks, budget)
-                score, sentence = min(self.frontier, default=(torch.inf, best))
-                here, stalled = (score, 0) if score < here - 1e-7 else (here, stalled + 1)
-                stage = change(best, sentence) if score < best_score - 1e-7 else "looking elsewhere"
-                best, best_score = (sentence, score) if score < best_score - 1e-7 else (best, best_score)
-                shot = self.picture(budget, step, best, ranks, best_score, stage)
-                yield shot
-                if shot.certificate and shot.certificate.holds:
-                    return
-            start = self.kicked(best, ranks) if refreshed_for == best else self.refreshed(best)
-            refreshed_for = best
+                for move in self.explore(sentence, ranks):
+                    step += 1
+                    shot = self.picture(budget, step, ranks, move)
+                    yield shot
+                    if budget.over(step) or (shot.certificate and shot.certificate.holds):
+                        return
+                score = self.frontier[0][0] if self.frontier else torch.inf
+                here, stalled = (score, 0) if score < here - MARGIN else (here, stalled + 1)
+            start = self.kicked(self.best, ranks) if refreshed_for == self.best else self.refreshed(self.best)
+            refreshed_for = self.best
 
     # -- what to try -------------------------------------------------------------------------------------------------
 
-    def explore(self, sentence: Sentence, ranks: Tensor, budget: Budget) -> None:
+    def explore(self, sentence: Sentence, ranks: Tensor) -> Iterator[str]:
         """Scores the neighbours of a guess, then the combinations of those that help and do not touch."""
         before = self.scores[sentence]
         neighbours = [*self.substitutions(sentence, ranks), *self.reorderings(sentence)]
-        self.push(neighbours, budget)
+        yield from self.push_all(neighbours)
         better = sorted((self.scores[s], s) for s in set(neighbours) if self.scores.get(s, before) < before)
         merged, touched, combined = list(sentence), set[int](), []
         for _, neighbour in better[:60]:
@@ -135,7 +148,7 @@ class Search:
                 for place in places:
                     merged[place] = neighbour[place]
                 combined.append(tuple(merged))
-        self.push(combined, budget)
+        yield from self.push_all(combined)
 
     def substitutions(self, sentence: Sentence, ranks: Tensor) -> Iterator[Sentence]:
         """The best words for each place, one at a time; then the best of all places together, surest first."""
@@ -186,45 +199,52 @@ class Search:
 
     # -- bookkeeping -------------------------------------------------------------------------------------------------
 
-    def start(self, sentence: Sentence, budget: Budget) -> None:
-        """Forgets what was tried and begins at a sentence."""
-        self.frontier, self.scores = [], {}
-        self.push([sentence], budget)
-
-    def push(self, sentences: list[Sentence], budget: Budget) -> None:
-        """Scores the sentences not seen yet and adds them to the frontier; leaves some out when the time is over."""
+    def push_all(self, sentences: list[Sentence]) -> Iterator[str]:
+        """Scores the sentences not seen yet, a chunk at a time, and says of each chunk what it brought."""
         fresh = [s for s in dict.fromkeys(sentences) if s not in self.scores]
         for start in range(0, len(fresh), CHUNK):
-            if self.scores and budget.elapsed() > budget.seconds:
-                return
-            chunk = fresh[start : start + CHUNK]
-            for sentence, score in zip(chunk, self.judge.score(self.tensor(chunk)).tolist(), strict=True):
-                self.scores[sentence] = score
-                heapq.heappush(self.frontier, (score, sentence))
+            before = self.best
+            self.push(fresh[start : start + CHUNK])
+            yield (
+                f"{len(self.scores):,} sentences tried from here"
+                if self.best == before
+                else change(self.leak.model, before, self.best)
+            )
+
+    def push(self, sentences: list[Sentence]) -> None:
+        """Scores sentences and adds them to the frontier."""
+        for sentence, score in zip(sentences, self.judge.score(self.tensor(sentences)).tolist(), strict=True):
+            self.scores[sentence] = score
+            heapq.heappush(self.frontier, (score, sentence))
+            if score < self.best_score - MARGIN:
+                self.best, self.best_score, self.best_proof = sentence, score, None
 
     def tensor(self, sentences: list[Sentence]) -> Tensor:
         return torch.tensor(sentences, device=self.leak.model.device)
 
-    def picture(
-        self, budget: Budget, step: int, sentence: Sentence, ranks: Tensor, score: float, stage: str
-    ) -> Snapshot:
+    def picture(self, budget: Budget, step: int, ranks: Tensor, stage: str) -> Snapshot:
         """The best guess and its certificate; where the lens would as soon say other words, drawn towards those."""
-        ids, table = self.tensor([sentence])[0], self.leak.model.words
-        certificate, label = best_certificate(self.leak, ids)
+        ids, table = self.tensor([self.best])[0], self.leak.model.words
+        self.best_proof = self.best_proof or best_certificate(self.leak, ids)
+        certificate, label = self.best_proof
         chance = torch.softmax(-ranks / SOFTNESS, dim=1)  # (tokens, words)
         sure = (chance * (self.words == ids[:, None])).sum(1)
         sure[0] = sure[-1] = 1
         sure = torch.ones_like(sure) if certificate.holds else sure
         points = sure[:, None] * table[ids] + (1 - sure[:, None]) * (chance @ table[self.words])
-        others = self.words[ranks.topk(RUNNERS_UP, dim=1, largest=False).indices]
+        shown = 0 if certificate.holds else RUNNERS_UP  # of what is proven there is no other
+        others = self.words[ranks.topk(shown, dim=1, largest=False).indices]
         return snapshot(
-            self.leak.model, budget, step, ids, score, stage, points, sure, others, certificate=certificate, label=label
-        )
+            self.leak.model, budget, step, ids, self.best_score, stage, points, sure, others,
+            certificate=certificate, label=label,
+        )  # fmt: skip
 
 
-def change(old: Sentence, new: Sentence) -> str:
+def change(model: Model, old: Sentence, new: Sentence) -> str:
     """What a move did, for people."""
+    places = [place for place, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
+    words = model.tokens(torch.tensor([new[place] for place in places]))
     if sorted(old) == sorted(new):
-        return "better in another order"
-    places = [str(place) for place, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
-    return f"better with other words at {', '.join(places)}"
+        return f"another order is better: {' '.join(words)} at places {places[0]} to {places[-1]}"
+    shown = ", ".join(f"{word} at {place}" for word, place in zip(words, places, strict=True))
+    return f"better: {shown}"

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from demo.attacks.base import UNKNOWN_LENGTH, Budget, Snapshot, labels_of, snapshot
+from demo.attacks.base import UNKNOWN_LENGTH, Budget, Snapshot, labels_of, setting, snapshot
 from demo.leak import Leak
 from demo.matching import Matcher, one_hot
 from demo.models import Model
 from demo.subspace import read_length
 
-BATCH = 32  # candidates scored at once
+BATCH = 16  # candidates scored at once, and between two snapshots
 RUNNERS_UP = 3
 
 
@@ -30,18 +30,21 @@ RUNNERS_UP = 3
 class Descent:
     """Gradient descent on dummy word vectors (and on the label, where it is unknown)."""
 
-    distance: str
-    optimizer: str = "adam"
-    rate: float = 0.1
-    decay: float = 1.0  # the rate is multiplied by this every 50 steps
-    steps: int = 1000
-    alpha: float = 0.1  # weight of the L1 term at the first layer
-    unit_length: bool = False  # TAG: dummies keep the words' mean length
-    length_pull: float = 0.0  # LAMP: weight of (mean length - the words' mean length)²
-    starts: int = 1  # random starts, of which the best is taken
-    orders: int = 0  # then random orders of it, of which the best is taken
-    reorder_every: int = 0  # every so many steps, after a tenth of them, try…
-    reorderings: int = 200  # …this many reorderings
+    about: str = "Moves dummy word vectors until their gradient resembles the leaked one."
+    distance: str = setting("l2", "how far two gradients are apart", choices=("l2", "l2+l1", "cosine"))
+    optimizer: str = setting("adam", "how the dummies are moved", choices=("adam", "adamw"))
+    rate: float = setting(0.1, "learning rate", 1e-4, 1.0)
+    decay: float = setting(1.0, "the learning rate is multiplied by this every 50 steps", 0.1, 1.0)
+    steps: int = setting(1000, "descent steps, at most", 1, 10_000)
+    alpha: float = setting(0.1, "weight of TAG's L1 term at the first layer; it fades with depth", 0.0, 10.0)
+    unit_length: bool = setting(False, "keep the dummies at the words' mean length (TAG)")
+    length_pull: float = setting(0.0, "pull the dummies' mean length towards the words' (LAMP)", 0.0, 10.0)
+    starts: int = setting(1, "random starts, of which the best is taken", 1, 2000)
+    orders: int = setting(0, "then random orders of it, of which the best is taken", 0, 2000)
+    reorder_every: int = setting(
+        0, "after a tenth of the steps, try reorderings every so many steps; 0: never", 0, 1000
+    )
+    reorderings: int = setting(200, "how many reorderings to try then", 1, 2000)
 
     def supports(self, leak: Leak) -> str | None:
         if not any(piece.part != "word" for piece in leak.pieces):
@@ -51,68 +54,96 @@ class Descent:
         return None
 
     def run(self, leak: Leak, budget: Budget, seed: int = 0) -> Iterator[Snapshot]:
-        model, length = leak.model, read_length(leak)
-        assert length is not None
-        generator = torch.Generator().manual_seed(seed)
-        matcher = Matcher(leak, self.alpha)
-        labels = LabelGuess(leak)
-        size = model.words.norm(dim=1).mean()
-        words = self._start(matcher, labels, length, float(size), generator)
-        words.requires_grad_(True)
-        optimizer = self._optimizer([words, *labels.parameters()])
-        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 50, self.decay)
-        for step in range(1, self.steps + 1):
-            objective = matcher.distance(fixed_ends(model, words), labels.probabilities(1), self.distance)[0]
-            if self.length_pull:
-                objective = objective + self.length_pull * (words.norm(dim=-1).mean() - size).square()
-            _descend(optimizer, objective, [words, *labels.parameters()])
-            schedule.step()
-            with torch.no_grad():
-                if self.unit_length:
-                    words.mul_(size / words.norm(dim=-1, keepdim=True))
-                if self.reorder_every and step > self.steps // 10 and step % self.reorder_every == 0:
-                    words.copy_(self._reordered(matcher, labels, words, self.reorderings, generator))
-            yield self._picture(model, budget, step, fixed_ends(model, words)[0], objective, labels)
-            if budget.over(step):
+        for shot in Walk(self, leak, budget, seed).run():
+            yield shot
+            if budget.over(shot.step):
                 return
 
-    def _start(
-        self, matcher: Matcher, labels: "LabelGuess", length: int, size: float, generator: torch.Generator
-    ) -> Tensor:
-        shape = (self.starts, length, matcher.model.hidden)
-        words = torch.randn(shape, generator=generator).to(matcher.model.device)
-        if self.length_pull or self.unit_length:
-            words = words * size / words.norm(dim=-1, keepdim=True)
-        if self.starts > 1:
-            words = words[self._scores(matcher, labels, words).argmin()][None]
-        return self._reordered(matcher, labels, words, self.orders, generator) if self.orders else words
 
-    def _reordered(self, matcher, labels, words: Tensor, count: int, generator: torch.Generator) -> Tensor:
-        """The best of random orders of the inner tokens and the present one."""
-        inner = words.shape[1] - 2
-        orders = torch.stack([torch.randperm(inner, generator=generator) for _ in range(count)]) + 1
-        orders = F.pad(F.pad(orders, (1, 0), value=0), (0, 1), value=inner + 1).to(words.device)
-        candidates = torch.cat([words, words[0][orders]])
-        return candidates[self._scores(matcher, labels, candidates).argmin()][None]
+class Walk:
+    """One descent under way: the dummies, and how many snapshots were taken of them."""
 
-    def _scores(self, matcher: Matcher, labels: "LabelGuess", words: Tensor) -> Tensor:
-        return torch.cat([
-            matcher.distance(part, labels.probabilities(len(part)), self.distance, graph=False)
-            for part in fixed_ends(matcher.model, words.detach()).split(BATCH)
-        ]).detach()  # fmt: skip
+    def __init__(self, settings: Descent, leak: Leak, budget: Budget, seed: int) -> None:
+        length = read_length(leak)
+        assert length is not None
+        self.settings, self.model, self.budget, self.length = settings, leak.model, budget, length
+        self.matcher, self.labels = Matcher(leak, settings.alpha), LabelGuess(leak)
+        self.generator = torch.Generator().manual_seed(seed)
+        self.size = float(leak.model.words.norm(dim=1).mean())
+        self.words = self.random(1).requires_grad_(True)  # (1, tokens, hidden)
+        self.objective, self.step = torch.tensor(torch.inf), 0
 
-    def _optimizer(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
-        if self.optimizer == "adamw":  # BertAdam
-            return torch.optim.AdamW(parameters, self.rate, eps=1e-6, weight_decay=0.01)
-        return torch.optim.Adam(parameters, self.rate)
+    def run(self) -> Iterator[Snapshot]:
+        if self.settings.starts > 1:
+            yield from self.choose(self.random(self.settings.starts - 1), "random starts")
+        if self.settings.orders:
+            yield from self.choose(self.reordered(self.settings.orders), "random orders")
+        yield from self.descend()
+
+    def descend(self) -> Iterator[Snapshot]:
+        settings, moved = self.settings, [self.words, *self.labels.parameters()]
+        if settings.optimizer == "adamw":  # BertAdam
+            optimizer: torch.optim.Optimizer = torch.optim.AdamW(moved, settings.rate, eps=1e-6, weight_decay=0.01)
+        else:
+            optimizer = torch.optim.Adam(moved, settings.rate)
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 50, settings.decay)
+        for step in range(1, settings.steps + 1):
+            objective = self.distance(self.words)[0]
+            if settings.length_pull:
+                pull = (self.words.norm(dim=-1).mean() - self.size).square()
+                objective = objective + settings.length_pull * pull
+            # autograd.grad, never .backward(): that would fill .grad of whatever else requires it
+            for parameter, gradient in zip(moved, torch.autograd.grad(objective, moved), strict=True):
+                parameter.grad = gradient
+            optimizer.step()
+            schedule.step()
+            self.objective = objective.detach()
+            if settings.unit_length:
+                with torch.no_grad():
+                    self.words.mul_(self.size / self.words.norm(dim=-1, keepdim=True))
+            yield self.picture(f"descending on {settings.distance}, step {step} of {settings.steps}")
+            if settings.reorder_every and step > settings.steps // 10 and step % settings.reorder_every == 0:
+                yield from self.choose(self.reordered(settings.reorderings), "reorderings")
+
+    def choose(self, candidates: Tensor, name: str) -> Iterator[Snapshot]:
+        """Moves to the best of the candidates, if one is better than the present dummies; a batch at a time."""
+        lowest, done = float(self.distance(self.words.detach(), graph=False)), 0
+        for part in candidates.split(BATCH):
+            scores = self.distance(part, graph=False)
+            done += len(part)
+            if float(scores.min()) < lowest:
+                lowest = float(scores.min())
+                with torch.no_grad():
+                    self.words.copy_(part[scores.argmin()][None])
+            self.objective = torch.tensor(lowest)
+            yield self.picture(f"scored {done} of {len(candidates)} {name}")
+
+    def distance(self, words: Tensor, graph: bool = True) -> Tensor:
+        labels = self.labels.probabilities(len(words))
+        return self.matcher.distance(fixed_ends(self.model, words), labels, self.settings.distance, graph=graph)
+
+    def random(self, rows: int) -> Tensor:
+        words = torch.randn((rows, self.length, self.model.hidden), generator=self.generator).to(self.model.device)
+        if self.settings.length_pull or self.settings.unit_length:
+            words = words * self.size / words.norm(dim=-1, keepdim=True)
+        return words
+
+    def reordered(self, rows: int) -> Tensor:
+        """The dummies in random orders of the inner tokens: (rows, tokens, hidden)."""
+        inner = self.length - 2
+        orders = torch.stack([torch.randperm(inner, generator=self.generator) for _ in range(rows)]) + 1
+        orders = F.pad(F.pad(orders, (1, 0), value=0), (0, 1), value=inner + 1).to(self.model.device)
+        return self.words[0].detach()[orders]
 
     @torch.no_grad()
-    def _picture(self, model: Model, budget: Budget, step: int, words: Tensor, objective: Tensor, labels) -> Snapshot:
-        ids, sure, others = decode(model, words)
-        stage = f"descending on {self.distance}"
+    def picture(self, stage: str) -> Snapshot:
+        self.step += 1
+        words = fixed_ends(self.model, self.words)[0]
+        ids, sure, others = decode(self.model, words)
         return snapshot(
-            model, budget, step, ids, float(objective), stage, words, sure, others, label=labels.most_likely()
-        )
+            self.model, self.budget, self.step, ids, float(self.objective), stage, words, sure, others,
+            label=self.labels.most_likely(),
+        )  # fmt: skip
 
 
 class LabelGuess:
@@ -138,6 +169,16 @@ class LabelGuess:
         return int(self.logits.argmax()) if self.known is None else self.known
 
 
+def reorderings(words: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Random orders (count, tokens, hidden) of the inner tokens of `words`' first row."""
+    inner = words.shape[1] - 2
+    if count == 0:
+        return words[:0]
+    orders = torch.stack([torch.randperm(inner, generator=generator) for _ in range(count)]) + 1
+    orders = F.pad(F.pad(orders, (1, 0), value=0), (0, 1), value=inner + 1).to(words.device)
+    return words[0].detach()[orders]
+
+
 def fixed_ends(model: Model, words: Tensor) -> Tensor:
     """Dummies with the known vectors of [CLS] and [SEP] at their ends; no gradient flows into the ends."""
     ends = model.words[list(model.first_last)].expand(len(words), 2, -1)
@@ -152,10 +193,3 @@ def decode(model: Model, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     first, last = (torch.full((1, 1 + RUNNERS_UP), end, device=words.device) for end in model.first_last)
     ids = torch.cat([first, ids, last])
     return ids[:, 0], F.pad(sure, (1, 1), value=1.0), ids[:, 1:]
-
-
-def _descend(optimizer: torch.optim.Optimizer, objective: Tensor, parameters: list[Tensor]) -> None:
-    # autograd.grad, never .backward(): that would fill .grad of whatever else requires it
-    for parameter, gradient in zip(parameters, torch.autograd.grad(objective, parameters), strict=True):
-        parameter.grad = gradient
-    optimizer.step()

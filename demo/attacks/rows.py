@@ -21,6 +21,8 @@ NOISE = 1e-6  # a row below this share of the largest is not an occurrence
 class Rows:
     """Reads the word and position embeddings' gradient rows; instant."""
 
+    about = "Reads the words and their places off the rows of the embedding tables that carry gradient."
+
     def supports(self, leak: Leak) -> str | None:
         if leak.weight("word") is None:
             return "the word-embedding gradient is not exposed (slices all and embeddings expose it)"

@@ -10,16 +10,19 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from demo.attacks.base import UNKNOWN_LENGTH, Budget, Snapshot, best_certificate, snapshot
+from demo.attacks.base import UNKNOWN_LENGTH, Budget, Candidates, Snapshot, best_certificate, snapshot
 from demo.leak import Leak
 from demo.subspace import View, read_length, views
 
 CHUNK = 4096  # words per matrix product
 RUNNERS_UP = 3
+SHOWN = 24  # candidates per place on screen
 
 
 class Span:
     """Finds, place by place, the word whose embedding lies in the leaked subspace; exact and about a second."""
+
+    about = "Reads the sentence off a matrix of layer 0: at each place one word alone lies in the span of the gradient."
 
     def supports(self, leak: Leak) -> str | None:
         view = first_view(leak)
@@ -39,24 +42,27 @@ class Span:
         assert view is not None
         assert length is not None
         ids = leak.model.blank(length)
-        sure, others = torch.zeros(length), ids[:, None].repeat(1, RUNNERS_UP)
+        sure, others = torch.zeros(length), ids[:, None].repeat(1, RUNNERS_UP).cpu()
         sure[0] = sure[-1] = 1
         worst = 0.0  # the largest residual so far: what the span leaves unexplained
         for place in range(1, length - 1):
-            nearest = residuals(leak, view, place).topk(1 + RUNNERS_UP, largest=False)
-            ids[place], others[place] = (leak.model.ordinary[nearest.indices[part]] for part in (0, slice(1, None)))
-            sure[place] = float(1 - nearest.values[0] / nearest.values[1])
-            worst = max(worst, float(nearest.values[0]))
-            if place == length - 2:
-                break
+            nearest = residuals(leak, view, place).topk(SHOWN, largest=False)
+            words, distances = leak.model.ordinary[nearest.indices].cpu(), nearest.values.clamp_min(0).cpu()
+            ids[place], others[place] = words[0], words[1 : 1 + RUNNERS_UP]
+            sure[place] = float(1 - distances[0] / distances[1].clamp_min(1e-12))
+            worst = max(worst, float(distances[0]))
+            candidates = Candidates(place, words, distances)
             stage = f"place {place} of {length - 2}: one word in {len(leak.model.ordinary):,} lies in the span"
-            yield snapshot(leak.model, budget, place, ids, worst, stage, confidence=sure, runners_up=others)
+            yield snapshot(
+                leak.model, budget, place, ids, worst, stage,
+                confidence=sure, runners_up=others, candidates=candidates,
+            )  # fmt: skip
             if budget.over(place):
                 return
         certificate, label = best_certificate(leak, ids)
         yield snapshot(
-            leak.model, budget, length - 2, ids, worst, "every place read off the span",
-            confidence=sure, runners_up=others, certificate=certificate, label=label,
+            leak.model, budget, length - 1, ids, worst, "every place read off the span",
+            confidence=sure, runners_up=others, certificate=certificate, label=label, candidates=candidates,
         )  # fmt: skip
 
 

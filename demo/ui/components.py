@@ -1,0 +1,112 @@
+"""The two pictures that Gradio has no component for, around the scripts in assets/.
+
+Their templates are constant and their values are JSON strings that only the scripts read: Gradio would execute what
+stands in a value that a template shows, and re-drawing a gr.Plot for each frame is two hundred times slower.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import plotly
+from starlette.responses import FileResponse, PlainTextResponse
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from demo.messages import exposed
+from demo.models import outline
+from demo.slices import SLICES, count, select, share
+
+ASSETS = Path(__file__).parent.parent.parent / "assets"
+PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+
+
+# Functions rather than subclasses of gr.HTML: for a subclass, gradio writes a .pyi file beside this one at each start.
+def stage(**kwargs: Any) -> gr.HTML:
+    """The attacker's side: tiles, projection, curves, playback and verdict. Its value is the latest message."""
+    return gr.HTML(
+        "", html_template='<div class="ls-stage"></div>', js_on_load=STAGE_JS, apply_default_css=False, **kwargs
+    )
+
+
+def drawing(value: str, **kwargs: Any) -> gr.HTML:
+    """The model as blocks to click: which slice is exposed. Its value is `drawing_of(…)`."""
+    return gr.HTML(
+        value, html_template='<div class="ls-drawing"></div>', js_on_load=DRAWING_JS, apply_default_css=False, **kwargs
+    )
+
+
+# `element` holds the template's div. The stage is put on window for the buttons that speak to it without the server.
+STAGE_JS = """
+const stage = new Leakscope.Stage(element.querySelector('.ls-stage'), {
+    plotly: 'static/plotly.min.js', recording: 'static/assets/recordings/default.json',
+});
+window.leakscope = stage;
+watch('value', () => { if (props.value) stage.receive(JSON.parse(props.value)); });
+"""
+DRAWING_JS = """
+const drawing = new Leakscope.Drawing(element.querySelector('.ls-drawing'), (choice) => {
+    props.value = JSON.stringify({ ...JSON.parse(props.value), ...choice });
+    trigger('input');
+});
+drawing.show(JSON.parse(props.value));
+watch('value', () => drawing.show(JSON.parse(props.value)));
+"""
+
+
+def drawing_of(model: str, slice: str, layers: Sequence[int]) -> str:
+    """What the drawing shows: the model's blocks, which of them are exposed, and what share that is."""
+    net = outline(model)
+    layers = [layer for layer in layers if 0 <= layer < net.layers] or [min(2, net.layers - 1)]
+    pieces = select(net, slice, layers)
+    spec = {
+        "model": net.title,
+        "layers": net.layers,
+        "decoder": net.net.decoder,
+        "slice": slice,
+        "chosen": layers if SLICES[slice].of_layer else [],
+        "exposed": exposed(count(pieces), share(net, pieces)),
+        "sizes": {name: f"{count(select(net, name, [0])):,}" for name in SLICES},
+        "slices": {name: {"title": s.title, "of_layer": s.of_layer} for name, s in SLICES.items()},
+        "help": {name: s.about for name, s in SLICES.items()},
+    }
+    return json.dumps(spec)
+
+
+def chosen_in(drawing: str) -> tuple[str, list[int]]:
+    """The slice and the layers picked in a drawing; the value comes from a browser, so it is checked."""
+    try:
+        spec = json.loads(drawing)
+        slice, layers = str(spec["slice"]), [int(layer) for layer in spec["chosen"]]
+    except (ValueError, KeyError, TypeError):
+        raise ValueError("the choice of the exposed part cannot be read: pick a block of the drawing") from None
+    if slice not in SLICES:
+        raise ValueError(f"unknown slice {slice[:40]!r}: choose one of {', '.join(SLICES)}")
+    return slice, layers
+
+
+def routes() -> list[BaseRoute]:
+    """Our own files and Plotly's script, served beside Gradio's, so that nothing is fetched from other hosts."""
+    return [
+        Mount("/static/assets", StaticFiles(directory=ASSETS)),
+        Route("/static/plotly.min.js", lambda request: FileResponse(PLOTLY_JS)),
+        Route("/health", lambda request: PlainTextResponse("ok")),
+    ]
+
+
+def head() -> str:
+    """Scripts and styles; a change of a file changes its address, so that no browser keeps an old one."""
+
+    def address(name: str) -> str:
+        return f"static/assets/{name}?{hashlib.sha256((ASSETS / name).read_bytes()).hexdigest()[:8]}"
+
+    return f"""
+<link rel="stylesheet" href="{address("stage.css")}">
+<script src="{address("stage.js")}"></script>
+<script src="{address("drawing.js")}"></script>
+<link rel="preload" href="static/assets/recordings/default.json" as="fetch" crossorigin="anonymous">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+"""
