@@ -17,6 +17,9 @@ from demo.ui.page import build
 
 FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif"]  # gradio's own would come from another host
 MONO = ["ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace"]
+THEME = gr.themes.Default(
+    primary_hue="fuchsia", secondary_hue="fuchsia", neutral_hue="zinc", spacing_size="sm", font=FONTS, font_mono=MONO
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     limits = Limits(options.seconds, options.tokens, options.queue)
     page = build(limits, options.model, options.device)
     page.queue(max_size=limits.queue).launch(
-        server_name=options.host, server_port=options.port, theme=gr.themes.Default(font=FONTS, font_mono=MONO),
+        server_name=options.host, server_port=options.port, theme=THEME,
         head=head(), footer_links=[], run_history=False, enable_monitoring=False, ssr_mode=False, show_error=True,
         app_kwargs={"routes": routes()},
     )  # fmt: skip

@@ -26,7 +26,7 @@ def frequent_ids(model: Model) -> Tensor:
     """Ordinary ids, the frequent first: marks and one-letter words, then the vocabulary, as BERT sorts it."""
     tokens = model.tokens(model.ordinary)
     short = [i for i, token in enumerate(tokens) if token in {"a", "i", *".,?!'\"-;:()"}]
-    long = [i for i, token in enumerate(tokens) if len(token) > 1]
+    long = [i for i, token in enumerate(tokens) if len(token) > 1 and token != model.tokenizer.unk_token]
     return model.ordinary[torch.tensor(short + long, device=model.device)]
 
 

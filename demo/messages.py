@@ -72,7 +72,8 @@ class Show:
             "tokens": self._tokens(guess),
             "marks": marks(self.truth.tolist(), guess.tolist()),
             "sure": [round(100 * sure) for sure in shot.confidence[1:-1].tolist()],
-            "others": [self._tokens(others) for others in shot.runners_up[1:-1]],
+            # Joined by blanks: gradio 6.31 sends differences, and gets those of shrinking lists within lists wrong.
+            "others": [" ".join(self._tokens(others)) for others in shot.runners_up[1:-1]],
             "points": self._points(shot.embeddings[1:-1]),
             "objective": float(f"{shot.objective:.4g}") if shot.objective < torch.inf else None,
             "recover": round(100 * frame.scores.recover_rate),

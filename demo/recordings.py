@@ -20,7 +20,7 @@ RECORDINGS = {
 
 def recorded(run: Iterable[Message]) -> str:
     """A run as a file: `start` once, and marked as recorded."""
-    kept = []
+    kept: list[Message] = []
     for message in run:
         message = dict(message)
         start = message.pop("start", None)

@@ -1,6 +1,6 @@
 """Small random networks with the real vocabulary, and the embedded model where the claim is about it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -10,6 +10,7 @@ from demo.leak import Leak, Secret, share
 from demo.models import Model, Shape, Weights, config_of, draw, load, ordinary_ids, pretrained_folder
 from demo.network import Network
 from demo.slices import select
+from tests.servers import serve
 
 SENTENCE = "the cat sat on the mat near the red door"
 
@@ -36,6 +37,13 @@ def tiny_decoder() -> Model:
 @pytest.fixture(scope="session")
 def minilm() -> Model:
     return load("minilm", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """The address of the running app."""
+    with serve() as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

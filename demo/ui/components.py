@@ -104,6 +104,7 @@ def head() -> str:
         return f"static/assets/{name}?{hashlib.sha256((ASSETS / name).read_bytes()).hexdigest()[:8]}"
 
     return f"""
+<link rel="stylesheet" href="{address("page.css")}">
 <link rel="stylesheet" href="{address("stage.css")}">
 <script src="{address("stage.js")}"></script>
 <script src="{address("drawing.js")}"></script>

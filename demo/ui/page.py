@@ -1,6 +1,7 @@
 """The page: the client's controls on the left, the attacker's stage on the right, and what happens between them."""
 
 import json
+import secrets
 import threading
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -21,8 +22,15 @@ TITLE = "Leakscope · watch a gradient give away its sentence"
 INTRO = """
 # Leakscope <small>watch a gradient give away its sentence</small>
 In federated learning a client keeps its text and shares only a gradient. Expose a slice of it, press **Attack**, and
-watch what it tells.
+see what it tells.
 """
+# A phone shows one column: the stage has to come into view.
+START_JS = """() => {
+    window.leakscope.waiting();
+    const phone = matchMedia('(max-width: 959px)').matches;
+    if (phone) document.querySelector('#stage').scrollIntoView({ behavior: 'smooth' });
+    return Date.now();
+}"""
 DEVICE = "attack"  # one running attack per device: page and API wait in the same line
 QUICK = 50e6  # parameters of models that take a training step in a moment
 OWN_SETTINGS = tuple(name for name, attack in ATTACKS.items() if settings_of(attack))
@@ -37,7 +45,7 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
             for message in messages(from_page(values)):
                 yield json.dumps(message, separators=(",", ":"))
         except ValueError as problem:
-            yield json.dumps({"run": "error", "error": str(problem)})
+            yield json.dumps({"run": secrets.token_hex(4), "error": str(problem)})
 
     def note_page(*values: Any) -> str:
         try:
@@ -101,11 +109,11 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
         except ValueError as problem:
             raise gr.Error(str(problem), print_exception=False) from None
 
-    with gr.Blocks(title=TITLE, analytics_enabled=False) as page:
+    with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
         gr.Markdown(INTRO, elem_classes="ls-intro")
         with gr.Row(elem_classes="ls-columns"):
             with gr.Column(scale=2, min_width=340, elem_classes="ls-client"):
-                gr.Markdown("### The client <small>private</small>")
+                gr.Markdown("### The client <small>private</small>", elem_classes="ls-side")
                 sentence = gr.Textbox(
                     DEFAULT.sentence, label="The secret sentence", lines=2, max_lines=4, elem_id="sentence"
                 )
@@ -113,10 +121,8 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
                     sentence_note(limits, model, DEFAULT.sentence), elem_id="said", elem_classes="ls-note"
                 )
                 with gr.Row():
-                    preset = gr.Dropdown(
-                        list(PRESETS), value=None, label="Examples", info="fill the box with", elem_id="preset"
-                    )
-                    label = gr.Radio(LABELS, value=DEFAULT.label, label="Label", info="the class it is trained on")
+                    preset = gr.Dropdown(list(PRESETS), value=None, label="Examples", elem_id="preset")
+                    label = gr.Radio(LABELS, value=DEFAULT.label, label="Label")
                 with gr.Row():
                     which = gr.Dropdown(
                         [(shape.title, name) for name, shape in MODELS.items()],
@@ -127,7 +133,7 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
                     weights = gr.Dropdown(
                         weight_choices(model), value=MODELS[model].default, label="Weights", elem_id="weights"
                     )
-                gr.Markdown("### What leaks <small>click a block to expose it</small>")
+                gr.Markdown("### What leaks <small>click a block to expose it</small>", elem_classes="ls-side")
                 drawing = components.drawing(drawing_of(model, DEFAULT.slice, DEFAULT.layers), elem_id="drawing")
                 with gr.Row():
                     name = gr.Dropdown(list(ATTACKS), value=DEFAULT.attack, label="Attack", elem_id="attack-name")
@@ -152,7 +158,7 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
                         scale = gr.Number(0.02, label="Scale of random weights", minimum=1e-3, maximum=1)
                     groups, own = settings_controls()
             with gr.Column(scale=3, min_width=340, elem_classes="ls-attacker"):
-                gr.Markdown("### The attacker <small>sees only what glows</small>")
+                gr.Markdown("### The attacker <small>sees only what glows</small>", elem_classes="ls-side")
                 stage = components.stage(elem_id="stage")
 
         ticket = gr.Number(visible=False)  # a new one starts a run: so that a click can first cancel the run before
@@ -163,7 +169,7 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
         )  # fmt: skip
         gr.on(
             [go.click, sentence.submit], None, None, ticket, cancels=[running], api_visibility="private",
-            js="() => { window.leakscope.waiting(); return Date.now(); }",
+            js=START_JS,
         )  # fmt: skip
         stop.click(None, js="() => window.leakscope.stopped()", cancels=[running], api_visibility="private")
         gr.api(attack, api_name="attack", concurrency_id=DEVICE, concurrency_limit=1)

@@ -1,0 +1,147 @@
+"""The live server, as gradio_client sees it: the app is started as a person would, in a process of its own."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+
+from tests.servers import APP, serve
+
+SENTENCE = "The cat sat on the mat."
+ENDLESS = {"slice": "layer", "layers": [4], "attack": "dlg", "seconds": 100}  # never recovers
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    return Client(server, verbose=False)
+
+
+def run(client, **choice):
+    return finished(client.submit(api_name="/attack", **{"sentence": SENTENCE, **choice}))
+
+
+def finished(job):
+    """All messages of a job; `result` raises what went wrong, where iterating would hide it or wait for ever."""
+    job.result(timeout=200)
+    return job.outputs()
+
+
+def test_the_api_streams_a_run_in_order(client):
+    told = run(client, slice="query", layers=[2])
+    assert [message["frame"]["n"] for message in told] == list(range(len(told)))
+    assert len(told) > 10
+    assert told[0]["start"]["truth"] == ["the", "cat", "sat", "on", "the", "mat", "."]
+    assert told[-1]["frame"]["tokens"] == told[0]["start"]["truth"]
+    assert told[-1]["end"]["certified"]
+
+
+def test_there_is_one_documented_typed_endpoint(client):
+    endpoints = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
+    assert list(endpoints) == ["/attack"]
+    parameters = {
+        p["parameter_name"]: p["type"]["type"] for p in endpoints["/attack"]["parameters"] if "type" in p["type"]
+    }
+    assert parameters["sentence"] == "string"
+    assert parameters["seconds"] == "number"
+    assert parameters["seed"] == "integer"
+    assert parameters["layers"] == "array"
+    assert "streams the reconstruction" in endpoints["/attack"]["description"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"sentence": " "}, "the sentence is empty: give at least one word"),
+        ({"sentence": "word " * 300}, "300 tokens: this page takes at most 64"),
+        ({"slice": "bias"}, "unknown slice 'bias'"),
+        ({"layers": [77]}, "layer 77 does not exist: minilm has layers 0 to 5"),
+        ({"label": 5}, "label 5 does not exist"),
+        ({"attack": "span", "layers": [3]}, "span cannot attack this"),
+        ({"attack": "certified", "settings": {"colour": 1}}, "certified has no setting 'colour'"),
+        ({"model": "bert-base", "weights": "pretrained"}, "bert-base pretrained comes from the hub"),
+    ],
+)
+def test_wrong_values_are_refused_with_the_reason(client, choice, message):
+    with pytest.raises(AppError, match=message):
+        run(client, **choice)
+
+
+def test_numbers_out_of_range_are_clamped(client):
+    told = run(client, slice="all", seconds=1e9, seed=-4)
+    assert told[0]["start"]["budget"] == 120
+    assert told[-1]["end"]["certified"]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "😀",
+        "שלום עולם",
+        "a\u0007b\u0000c",
+        "<img src=x onerror=alert(1)>",
+        "${7*7} {{7*7}}",
+        "[SEP] [MASK] [PAD]",
+        "hi",
+    ],
+)
+def test_strange_sentences_run_and_are_recovered(client, sentence):
+    end = run(client, sentence=sentence, slice="query", layers=[0])[-1]
+    assert end["end"]["certified"], end["end"]
+    assert end["frame"]["tokens"] == end["start"]["truth"]
+
+
+def test_cancelling_frees_the_device(client):
+    """One attack runs at a time: if the cancelled one went on, the next would wait for its whole budget."""
+    endless = client.submit(api_name="/attack", sentence=SENTENCE, **ENDLESS)
+    next(iter(endless))
+    endless.cancel()
+    started = time.perf_counter()
+    assert run(client, slice="all")[-1]["end"]["certified"]
+    assert time.perf_counter() - started < ENDLESS["seconds"] / 2
+
+
+def test_a_second_visitor_waits_and_gets_its_own_frames(client, server):
+    other = Client(server, verbose=False)
+    first = client.submit(api_name="/attack", sentence=SENTENCE, slice="layer", layers=[3])
+    second = other.submit(api_name="/attack", sentence="Two dogs bark.", slice="layer", layers=[3])
+    assert "".join(finished(second)[-1]["frame"]["tokens"]) == "twodogsbark."
+    assert "".join(finished(first)[-1]["frame"]["tokens"]) == "thecatsatonthemat."
+
+
+def test_a_full_queue_refuses_with_a_reason():
+    with serve("--queue", "1") as address:
+        clients = [Client(address, verbose=False) for _ in range(3)]
+        running = clients[0].submit(api_name="/attack", sentence=SENTENCE, **ENDLESS)
+        next(iter(running))
+        waiting = clients[1].submit(api_name="/attack", sentence=SENTENCE, slice="all")
+        time.sleep(1)
+        with pytest.raises(Exception, match=r"[Qq]ueue is full"):
+            run(clients[2], slice="all")
+        running.cancel()
+        assert finished(waiting)[-1]["end"]["certified"]
+
+
+def start(*arguments):
+    return subprocess.run([sys.executable, str(APP), *arguments], capture_output=True, text=True, cwd=APP.parent)
+
+
+def test_a_busy_port_is_one_clear_line(server):
+    port = server.rsplit(":", 1)[1].strip("/")
+    done = start("--port", port)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith(f"error: port {port} on 127.0.0.1 cannot be used")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["--device", "tpu9"], "error: device 'tpu9' cannot be used here"), (["--model", "gpt"], "invalid choice: 'gpt'")],
+)
+def test_wrong_arguments_are_one_clear_line(arguments, message):
+    done = start(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
