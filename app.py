@@ -17,9 +17,17 @@ from demo.ui.page import build
 
 FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif"]  # gradio's own would come from another host
 MONO = ["ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace"]
+ACCENT = "#b0267a"  # the one colour of what leaks, as in assets/stage.css
 THEME = gr.themes.Default(
     primary_hue="fuchsia", secondary_hue="fuchsia", neutral_hue="zinc", spacing_size="sm", font=FONTS, font_mono=MONO
-)
+).set(
+    button_primary_background_fill=ACCENT, button_primary_background_fill_hover=ACCENT,
+    button_primary_background_fill_dark=ACCENT, button_primary_background_fill_hover_dark=ACCENT,
+    button_primary_text_color="white", button_primary_text_color_dark="white",
+    slider_color=ACCENT, slider_color_dark=ACCENT,
+    checkbox_background_color_selected=ACCENT, checkbox_background_color_selected_dark=ACCENT,
+    checkbox_border_color_selected=ACCENT, checkbox_border_color_selected_dark=ACCENT,
+)  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -848,7 +848,7 @@
       this.strip.node.hidden = !this.spans;
       const withWords = this.spans && this.frames.findLast((past, i) => i <= this.shown && past.candidates);
       if (withWords) this.strip.draw(withWords.candidates);
-      this.objective.title.textContent = `Objective: ${frame.objective_name ?? "loss"} (log scale)`;
+      this.objective.title.textContent = "How far the guess is off (log scale)";
       this.found.title.textContent = "Found so far";
       this.objective.draw(this.frames, this.shown);
       this.found.draw(this.frames, this.shown);

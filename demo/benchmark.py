@@ -2,6 +2,7 @@
 
 python -m demo.benchmark attack --sentences FILE --slice query --layer 2 --attack certified --out results.jsonl
 python -m demo.benchmark speed --model minilm --slice all
+python -m demo.benchmark stream
 python -m demo.benchmark claims --sentences FILE --out claims.jsonl
 """
 
@@ -23,6 +24,7 @@ from demo.engine import Case, Experiment, run, set_up
 from demo.models import MODELS, Weights, load
 from demo.slices import SLICES
 from demo.speed import compare
+from demo.stream import measure as measure_stream
 
 Row = dict[str, object]
 
@@ -156,6 +158,10 @@ def report_text(report: dict) -> str:
     return "\n".join(lines)
 
 
+def stream_command(options: argparse.Namespace) -> None:
+    print(json.dumps(measure_stream(options.seconds, options.rounds, options.device), indent=2))
+
+
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m demo.benchmark", description=__doc__.splitlines()[0])
     commands = top.add_subparsers(dest="command", required=True)
@@ -190,6 +196,12 @@ def parser() -> argparse.ArgumentParser:
         "--growth", action=argparse.BooleanOptionalAction, default=True, help="also by tokens and layers"
     )
     speed.add_argument("--json", action="store_true")
+
+    stream = commands.add_parser("stream", help="what it costs to watch: the engine alone against the live server")
+    stream.set_defaults(act=stream_command)
+    stream.add_argument("--seconds", type=float, default=8, help="of each run")
+    stream.add_argument("--rounds", type=_positive, default=3)
+    stream.add_argument("--device", help="cuda, mps or cpu; default: the best there is")
 
     claims = commands.add_parser("claims", help="measure what the README claims; stop and resume at will")
     claims.set_defaults(act=claims_command)

@@ -145,8 +145,9 @@ def verdict(frame: Frame, case: Case, experiment: Experiment) -> tuple[str, str]
     share = f"{100 * case.parameter_share:.2f} % of the gradient"
     told = f"{hits} of {total} tokens in place in {shot.seconds:.1f} s, from {share}"
     if frame.certified and shot.certificate:
-        proof = f"recomputed, its gradient differs from the leaked one by {shot.certificate.residual:.0e}, relatively"
-        return "Certified: this sentence, and no other tried, has exactly this gradient.", f"{told}; {proof}."
+        residual = f"{shot.certificate.residual:.0e}" if shot.certificate.residual else "0"
+        proof = f"The gradient was computed anew from the guess: the relative difference is {residual}."
+        return "Certified: this sentence, and no other tried, has exactly this gradient.", f"{told}. {proof}"
     if scores.exact:
         return "Recovered, but not certified: the attacker has the sentence and cannot be sure of it.", f"{told}."
     over = shot.seconds >= experiment.seconds or shot.step >= experiment.steps

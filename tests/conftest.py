@@ -9,8 +9,8 @@ from transformers import AutoTokenizer
 from demo.leak import Leak, Secret, share
 from demo.models import Model, Shape, Weights, config_of, draw, load, ordinary_ids, pretrained_folder
 from demo.network import Network
+from demo.serving import serve
 from demo.slices import select
-from tests.servers import serve
 
 SENTENCE = "the cat sat on the mat near the red door"
 

@@ -8,7 +8,7 @@ import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from tests.servers import APP, serve
+from demo.serving import APP, serve
 
 SENTENCE = "The cat sat on the mat."
 ENDLESS = {"slice": "layer", "layers": [4], "attack": "dlg", "seconds": 100}  # never recovers

@@ -48,8 +48,8 @@ window.leakscope = stage;
 watch('value', () => { if (props.value) stage.receive(JSON.parse(props.value)); });
 """
 DRAWING_JS = """
-const drawing = new Leakscope.Drawing(element.querySelector('.ls-drawing'), (choice) => {
-    props.value = JSON.stringify({ ...JSON.parse(props.value), ...choice });
+const drawing = new Leakscope.Drawing(element.querySelector('.ls-drawing'), ({ slice, layers }) => {
+    props.value = JSON.stringify({ ...JSON.parse(props.value), slice, chosen: layers });
     trigger('input');
 });
 drawing.show(JSON.parse(props.value));

@@ -24,13 +24,24 @@ INTRO = """
 In federated learning a client keeps its text and shares only a gradient. Expose a slice of it, press **Attack**, and
 see what it tells.
 """
-# A phone shows one column: the stage has to come into view.
-START_JS = """() => {
-    window.leakscope.waiting();
-    const phone = matchMedia('(max-width: 959px)').matches;
+# Attack: a new ticket starts a run. Gradio cancels the run under way in its own time, and would take a run that starts
+# meanwhile for the cancelled one; so then the ticket is only wanted, and handed out when the old run is gone.
+START_JS = """(ticket) => {
+    const stage = window.leakscope, busy = stage.busy;
+    stage.waiting();
+    stage.wanted = busy;
+    stage.busy = true;
+    const phone = matchMedia('(max-width: 959px)').matches;  // one column: the stage has to come into view
     if (phone) document.querySelector('#stage').scrollIntoView({ behavior: 'smooth' });
-    return Date.now();
+    return busy ? ticket : Date.now();
 }"""
+GONE_JS = """(ticket) => {
+    const stage = window.leakscope, wanted = stage.wanted;
+    stage.busy = wanted;
+    stage.wanted = false;
+    return wanted ? Date.now() : ticket;
+}"""
+STOP_JS = "() => { window.leakscope.wanted = false; window.leakscope.stopped(); }"
 DEVICE = "attack"  # one running attack per device: page and API wait in the same line
 QUICK = 50e6  # parameters of models that take a training step in a moment
 OWN_SETTINGS = tuple(name for name, attack in ATTACKS.items() if settings_of(attack))
@@ -120,6 +131,9 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
                 said = gr.Markdown(
                     sentence_note(limits, model, DEFAULT.sentence), elem_id="said", elem_classes="ls-note"
                 )
+                with gr.Row(elem_classes="ls-actions"):
+                    go = gr.Button("Attack", variant="primary", elem_id="go")
+                    stop = gr.Button("Stop", elem_id="stop")
                 with gr.Row():
                     preset = gr.Dropdown(list(PRESETS), value=None, label="Examples", elem_id="preset")
                     label = gr.Radio(LABELS, value=DEFAULT.label, label="Label")
@@ -146,9 +160,6 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
                         elem_id="seconds",
                     )
                 about = gr.Markdown(ATTACKS[DEFAULT.attack].about, elem_id="about", elem_classes="ls-note")
-                with gr.Row(elem_classes="ls-actions"):
-                    go = gr.Button("Attack", variant="primary", elem_id="go")
-                    stop = gr.Button("Stop", elem_id="stop")
                 with gr.Accordion("Advanced", open=False, elem_id="advanced"):
                     knows = gr.CheckboxGroup(
                         ["length", "label"], value=["length", "label"], label="The attacker is told"
@@ -167,11 +178,11 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
             attack_page, values, stage, show_progress="hidden", concurrency_id=DEVICE, concurrency_limit=1,
             trigger_mode="multiple", api_visibility="private",
         )  # fmt: skip
+        running.then(None, ticket, ticket, js=GONE_JS, api_visibility="private")
         gr.on(
-            [go.click, sentence.submit], None, None, ticket, cancels=[running], api_visibility="private",
-            js=START_JS,
-        )  # fmt: skip
-        stop.click(None, js="() => window.leakscope.stopped()", cancels=[running], api_visibility="private")
+            [go.click, sentence.submit], None, ticket, ticket, js=START_JS, cancels=[running], api_visibility="private"
+        )
+        stop.click(None, js=STOP_JS, cancels=[running], api_visibility="private")
         gr.api(attack, api_name="attack", concurrency_id=DEVICE, concurrency_limit=1)
 
         quick: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "queue": False}

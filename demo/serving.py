@@ -1,4 +1,4 @@
-"""Starts the app in a process of its own, as a person would, and ends it."""
+"""The app in a process of its own, as a person would start it: for the tests and for `benchmark stream`."""
 
 import os
 import socket
@@ -19,7 +19,7 @@ def serve(*arguments: str) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, str(APP), "--port", str(port), "--device", "cpu", *arguments]
+    command = [sys.executable, str(APP), "--port", str(port), *arguments]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     process = subprocess.Popen(
         command, cwd=APP.parent, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
