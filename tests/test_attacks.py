@@ -170,3 +170,43 @@ def test_reorderings_keep_the_words(tiny, leak_of):
     for moved in search.reorderings(sentence):
         assert sorted(moved) == sorted(sentence)
         assert (moved[0], moved[-1]) == (101, 102)
+
+
+def readout_search(model, leak, length):
+    from demo.attacks.readout import ReadoutSearch
+    from demo.readout import ReadoutJudge
+    from demo.subspace import views
+
+    return ReadoutSearch(leak, ReadoutJudge(model, views(leak)[0], length, 0), length, 0)
+
+
+def test_readout_search_finds_a_short_sentence(tiny, leak_of):
+    """From one vector of the last layer, on a small random network."""
+    shot = last(ATTACKS["certified"], leak_of(tiny, "ffn-in", (2,), "we sold it"), seconds=60)
+    assert shot.certificate.holds
+    assert tiny.text(shot.ids) == "we sold it"
+
+
+def test_combinations_mend_what_no_single_change_does(tiny, leak_of):
+    """Two words that only together are right: their changes are put together, and never two to one place."""
+    truth = tuple(tiny.encode("we sold the old house").tolist())
+    search = readout_search(tiny, leak_of(tiny, "ffn-in", (2,), "we sold the old house"), len(truth))
+    guess = (*truth[:2], *tiny.encode("cat dog")[1:-1].tolist(), *truth[4:])
+    halves = [(*guess[:2], truth[2], *guess[3:]), (*guess[:3], truth[3], *guess[4:])]
+    others = [(*guess[:place], word, *guess[place + 1 :]) for place in (1, 2, 4) for word in range(2000, 2010)]
+    list(search.keep([guess, *halves, *others]))
+    found = search.combinations(guess, [*halves, *others])
+    assert truth in found[:10]
+    for one in found:
+        assert all(word in {s[place] for s in [guess, *halves, *others]} for place, word in enumerate(one))
+
+
+def test_readout_search_can_be_watched(tiny, leak_of):
+    """A snapshot after every few sentences scored, and the guess shown is the nearest in the metric of the moment."""
+    search, scored = readout_search(tiny, leak_of(tiny, "ffn-in", (2,), SENTENCE), 10), [0]
+    sites = search.judge.sites
+    search.judge.sites = lambda ids: (scored.append(len(ids)), sites(ids))[1]
+    shots = list(search.run(Budget(steps=60), 0))
+    assert max(scored) <= 32
+    assert len({shot.stage for shot in shots}) > 3
+    assert shots[-1].objective < shots[0].objective

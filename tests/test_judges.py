@@ -1,8 +1,10 @@
 import pytest
 import torch
 
-from demo.judges import ReadoutJudge, SpanJudge
-from demo.lens import random_sentences
+from demo.judges import SpanJudge
+from demo.lens import embedded_at, random_sentences
+from demo.readout import ReadoutJudge, before_gelu
+from demo.sieve import Substitution
 from demo.subspace import views
 
 SENTENCE = "the doctor told her to sleep more"
@@ -50,3 +52,73 @@ def test_readout_score_equals_the_networks_own_vector(minilm, leak_of):
     ids = random_sentences(minilm, 3, 9, seed=4)
     embedded = minilm.net.embed(minilm.words[ids])
     torch.testing.assert_close(judge._site(judge._before(ids)), minilm.net.inputs(embedded, 6)[:, 0], atol=1e-5, rtol=0)
+
+
+def neighbourhood(model, judge, guess, rows=40):
+    """How random words in each place of a guess move the vector."""
+    drawn = random_sentences(model, rows, len(guess), seed=5)
+    tried = guess.repeat(rows * (len(guess) - 2), 1)
+    for i, (row, place) in enumerate((row, place) for row in drawn for place in range(1, len(guess) - 1)):
+        tried[i, place] = row[place]
+    return judge.sites(tried) - judge.sites(guess[None])
+
+
+@pytest.mark.parametrize("part", ["ffn-in", "ffn-out"])
+def test_readout_proposes_the_missing_words(minilm, leak_of, part):
+    """Two words wrong: around the guess both true ones are among the first of the whole vocabulary."""
+    truth = minilm.encode(SENTENCE)
+    judge = ReadoutJudge(minilm, views(leak_of(minilm, part, (5,), SENTENCE))[0], len(truth), seed=0)
+    guess = truth.clone()
+    guess[[2, 6]] = minilm.encode("nurse eat")[1:-1]
+    judge.focus(neighbourhood(minilm, judge, guess))
+    proposals = list(judge.propose(guess, minilm.encode("the")[1:-1]))
+    assert len(proposals) == len(truth) - 2
+    for place in (2, 6):
+        words, ranks = proposals[place - 1]
+        best = words[ranks.argsort()[:18]].tolist()
+        assert truth[place] in best
+        assert len(set(best)) == 18
+        assert words[-1] == minilm.encode("the")[1]
+
+
+def test_focus_tells_a_right_word_among_wrong_ones(minilm, leak_of):
+    """With three other words wrong, the true word stands higher by the metric fitted around the guess."""
+    truth = minilm.encode(SENTENCE)
+    judge = ReadoutJudge(minilm, views(leak_of(minilm, "ffn-in", (5,), SENTENCE))[0], len(truth), seed=0)
+    guess = truth.clone()
+    guess[[1, 3, 6]] = minilm.encode("some music river")[1:-1]
+    tried = guess.repeat(200, 1)
+    tried[:, 2] = random_sentences(minilm, 200, 5, seed=7)[:, 2]
+    tried[0] = guess  # holds the true word
+    before = int((judge.score(tried) < judge.score(guess[None])).sum())
+    judge.focus(neighbourhood(minilm, judge, guess))
+    after = int((judge.score(tried) < judge.score(guess[None])).sum())
+    assert after < before
+
+
+def test_what_ffn_out_reads_tells_what_ffn_in_reads(minilm, leak_of):
+    """So the wide vector is judged in the narrow space, and by the very vector that the network has there."""
+    judge = ReadoutJudge(minilm, views(leak_of(minilm, "ffn-out", (5,), SENTENCE))[0], 9, seed=0)
+    embedded = minilm.net.embed(minilm.words[minilm.encode(SENTENCE)])[None]
+    torch.testing.assert_close(judge.target, minilm.net.attended(embedded, 5)[0, 0], atol=1e-4, rtol=0)
+    assert judge.part == "ffn-in"
+    upside_down = -judge.target.repeat(4)
+    assert before_gelu(minilm.net.block(5).intermediate.dense, upside_down, judge.target[None]) is None
+
+
+def test_the_sieve_is_the_estimate_in_linear_form(minilm, leak_of):
+    """Sifting all words by the sketch sorts them nearly as running the last attention on each does."""
+    truth = minilm.encode(SENTENCE)
+    judge = ReadoutJudge(minilm, views(leak_of(minilm, "ffn-in", (5,), SENTENCE))[0], len(truth), seed=0)
+    embedded, before = minilm.net.embed(minilm.words[truth]), judge._before(truth[None])[0]
+    attention = minilm.net.block(5).attention.self
+    swap = Substitution(attention, before, before[0], lambda *x: judge.whitened(judge._after(*x)), 0)
+    added = torch.randn(embedded.shape, generator=torch.Generator().manual_seed(0))
+    for place, (alone, pulled) in enumerate(judge.alphabet.sift(swap, embedded, added), start=1):
+        words = torch.arange(0, len(minilm.ordinary), 50)
+        step = embedded_at(minilm, minilm.ordinary[words], [place])[0]
+        states = before[place] + (step - embedded[place]) @ judge.lens.matrix
+        pair = torch.stack([alone[words], swap.distances(place, states)])
+        assert torch.corrcoef(pair)[0, 1] > 0.8
+        differences = pulled[words] - step @ added[place]  # a constant: the sieve leaves out what all words share
+        assert differences.std() < 1e-3

@@ -8,7 +8,6 @@ thousand. A guess that reproduces the leaked gradient to rounding *is* the sente
 """
 
 import heapq
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -17,15 +16,16 @@ import torch
 from torch import Tensor
 
 from demo.attacks.base import UNKNOWN_LENGTH, Budget, Snapshot, best_certificate, setting, snapshot
+from demo.attacks.moves import Sentence, change, reorderings
+from demo.attacks.readout import ReadoutSearch
 from demo.attacks.rows import Rows
 from demo.attacks.span import Span
-from demo.judges import Judge, ReadoutJudge, SpanJudge
+from demo.judges import Judge, SpanJudge
 from demo.leak import Certificate, Leak
 from demo.lens import frequent_ids
-from demo.models import Model
+from demo.readout import ReadoutJudge
 from demo.subspace import View, read_length, views
 
-Sentence = tuple[int, ...]
 CHUNK = 32  # sentences scored between two snapshots: as fast per sentence as larger ones, and ten a second to watch
 MARGIN = 1e-7  # a score must fall by this to count as better: less is rounding
 RUNNERS_UP = 3
@@ -72,8 +72,12 @@ class Certified:
             leak.model, budget, step + 1, leak.model.blank(length), 1.0, f"fitting a lens on {view.piece.name}",
             confidence=torch.zeros(length),
         )  # fmt: skip
-        judge = judge_for(leak, view, length, seed)
-        yield from Search(self, leak, judge, length, seed).run(budget, step + 1)
+        if view.read_row_only:
+            readout = ReadoutJudge(leak.model, view, length, seed)
+            yield from ReadoutSearch(leak, readout, length, seed).run(budget, step + 1)
+        else:
+            judge = SpanJudge(leak.model, view, length, seed)
+            yield from Search(self, leak, judge, length, seed).run(budget, step + 1)
 
 
 def searchable(leak: Leak) -> list[View]:
@@ -85,11 +89,6 @@ def searchable(leak: Leak) -> list[View]:
         if any(basis.shape[1] < basis.shape[0] - 1 for basis in view.bases)  # less one, as LayerNorm fixes the mean
         and (decoder is None or view.layer < decoder)
     ]
-
-
-def judge_for(leak: Leak, view: View, length: int, seed: int) -> Judge:
-    judge = ReadoutJudge if view.read_row_only else SpanJudge
-    return judge(leak.model, view, length, seed)
 
 
 class Search:
@@ -165,20 +164,7 @@ class Search:
             yield tuple(together)
 
     def reorderings(self, sentence: Sentence) -> list[Sentence]:
-        """Every exchange of two tokens, and every token taken out and put back elsewhere; some of them if too many."""
-        found = []
-        for one, other in itertools.combinations(self.inner, 2):
-            exchanged = list(sentence)
-            exchanged[one], exchanged[other] = exchanged[other], exchanged[one]
-            found.append(tuple(exchanged))
-        for source, target in itertools.permutations(self.inner, 2):
-            moved = list(sentence)
-            moved.insert(target, moved.pop(source))
-            found.append(tuple(moved))
-        if len(found) > self.settings.reorderings:
-            drawn = torch.randperm(len(found), generator=self.generator)[: self.settings.reorderings]
-            found = [found[i] for i in drawn.tolist()]
-        return found
+        return reorderings(sentence, self.settings.reorderings, self.generator)
 
     def refreshed(self, best: Sentence) -> Sentence:
         """The same guess, with words shortlisted anew: a guess lends the lens a context."""
@@ -238,13 +224,3 @@ class Search:
             self.leak.model, budget, step, ids, self.best_score, stage, points, sure, others,
             certificate=certificate, label=label,
         )  # fmt: skip
-
-
-def change(model: Model, old: Sentence, new: Sentence) -> str:
-    """What a move did, for people."""
-    places = [place for place, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
-    words = model.tokens(torch.tensor([new[place] for place in places]))
-    if sorted(old) == sorted(new):
-        return f"another order is better: {' '.join(words)} at places {places[0]} to {places[-1]}"
-    shown = ", ".join(f"{word} at {place}" for word, place in zip(words, places, strict=True))
-    return f"better: {shown}"

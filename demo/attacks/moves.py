@@ -1,0 +1,46 @@
+"""Moves from one whole guess to another, and what to say of them."""
+
+import itertools
+
+import torch
+
+from demo.models import Model
+
+Sentence = tuple[int, ...]
+
+
+def reorderings(sentence: Sentence, limit: int, generator: torch.Generator) -> list[Sentence]:
+    """Every exchange of two tokens, and every token taken out and put back elsewhere; some of them if too many."""
+    inner, found = range(1, len(sentence) - 1), []
+    for one, other in itertools.combinations(inner, 2):
+        exchanged = list(sentence)
+        exchanged[one], exchanged[other] = exchanged[other], exchanged[one]
+        found.append(tuple(exchanged))
+    for source, target in itertools.permutations(inner, 2):
+        moved = list(sentence)
+        moved.insert(target, moved.pop(source))
+        found.append(tuple(moved))
+    return some(found, limit, generator)
+
+
+def copies(sentence: Sentence, limit: int, generator: torch.Generator) -> list[Sentence]:
+    """Each word in each other place, too: combined, they make any order; some of them if too many."""
+    pairs = itertools.permutations(range(1, len(sentence) - 1), 2)
+    found = [(*sentence[:target], sentence[source], *sentence[target + 1 :]) for source, target in pairs]
+    return some(found, limit, generator)
+
+
+def some(found: list[Sentence], limit: int, generator: torch.Generator) -> list[Sentence]:
+    if len(found) <= limit:
+        return found
+    return [found[i] for i in torch.randperm(len(found), generator=generator)[:limit].tolist()]
+
+
+def change(model: Model, old: Sentence, new: Sentence) -> str:
+    """What a move did, for people."""
+    places = [place for place, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
+    words = model.tokens(torch.tensor([new[place] for place in places]))
+    if sorted(old) == sorted(new):
+        return f"another order is better: {' '.join(words)} at places {places[0]} to {places[-1]}"
+    shown = ", ".join(f"{word} at {place}" for word, place in zip(words, places, strict=True))
+    return f"better: {shown}"

@@ -1,0 +1,217 @@
+"""The search where one vector is all that leaks: the one that the classifier reads of the last layer.
+
+A guess is judged by how far its vector lies from the leaked one, and what counts as far depends on the guess: while
+other words are wrong, a right word shows only in directions that those do not disturb. So the search measures how
+random substitutions around the present guess move the vector, weighs differences by that, and compares all the guesses
+that it keeps anew. It goes on from the nearest guess not yet explored.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from demo.attacks.base import Budget, Snapshot, best_certificate, snapshot
+from demo.attacks.moves import Sentence, change, copies, reorderings
+from demo.leak import Certificate, Leak
+from demo.lens import frequent_ids, random_sentences
+from demo.readout import ReadoutJudge
+
+RUNNERS_UP = 3
+SHOWN = 32  # words per place that draw a guess on screen towards them
+SOFTNESS = 0.05  # turns the judge's ranks into confidences on screen
+CHUNK = 32  # sentences scored between two snapshots: as fast per sentence as larger ones, and ten a second to watch
+
+
+class ReadoutSearch:
+    """One search: the guesses kept with their vectors, and the metric around the present one."""
+
+    FREQUENT = 60  # the language's most frequent words, tried besides those that the judge proposes
+    BEST = 18  # proposed words per place that are worth a forward pass
+    OFTEN = 24  # and frequent ones: these act on their neighbours more than on the vector itself
+    MOVES = 150  # reorderings tried of each guess, and so many copies of its words: all of them up to 10 words
+    PATIENCE = 6  # explorations without progress before the search starts elsewhere
+    FIRST_SAMPLES = 60  # random substitutions per place that the first metric is fitted on
+    SAMPLES = 24  # fresh ones at each exploration
+    BANK = 1200  # how many of the latest the metric is fitted on
+    BEAM = 100  # combinations of changes pursued
+    DEPTH = 4  # changes combined at most
+    PROMISING = 40  # combinations of each size that are worth a forward pass
+    KEPT = 2000  # guesses kept for later
+
+    def __init__(self, leak: Leak, judge: ReadoutJudge, length: int, seed: int) -> None:
+        self.leak, self.judge, self.length = leak, judge, length
+        self.generator = torch.Generator().manual_seed(seed)
+        self.frequent = frequent_ids(leak.model)[: self.FREQUENT]
+        self.inner = range(1, length - 1)
+        self.kept: dict[Sentence, Tensor] = {}  # guesses and their vectors
+        self.explored: set[Sentence] = set()
+        self.changes = torch.empty(0)  # how the latest random substitutions moved the vector
+        self.best = tuple(leak.model.blank(length).tolist())
+        self.best_site = judge.sites(self.tensor([self.best]))[0]
+        self.nearest = (torch.inf, self.best)  # of the guesses kept, in the present metric
+        self.shown = self.best
+        self.proof: tuple[Certificate, int] | None = None  # the certificate and the label of what is shown
+        # What the judge proposes for each inner place of the guess explored last: words, and how well each fits.
+        self.words = self.tensor([self.best])[0][1:-1, None].repeat(1, SHOWN)
+        self.ranks = torch.zeros_like(self.words, dtype=torch.float)
+
+    def run(self, budget: Budget, step: int) -> Iterator[Snapshot]:
+        """A snapshot after every forward pass; the last one is the result."""
+        for now, stage in enumerate(self.search(), start=step + 1):
+            before, shot = self.shown, self.picture(budget, now)
+            yield replace(shot, stage=stage if self.shown == before else change(self.leak.model, before, self.shown))
+            if (shot.certificate and shot.certificate.holds) or budget.over(now):
+                return
+
+    # -- the search --------------------------------------------------------------------------------------------------
+    # Generators that yield after each forward pass what they are doing: their caller may stop there.
+
+    def search(self) -> Iterator[str]:
+        start = self.best
+        while True:
+            self.kept, self.explored, self.nearest = {}, set(), (torch.inf, start)
+            yield from self.keep([start])
+            stalled = 0
+            while stalled < self.PATIENCE and (sentence := self.next()):
+                yield from self.explore(sentence)
+                _, here = self.nearest
+                stalled = stalled + 1 if here in self.explored else 0
+            self.best, self.best_site = min([(self.best, self.best_site), (here, self.kept[here])], key=self.farness)
+            start = self.kicked()
+
+    def explore(self, sentence: Sentence) -> Iterator[str]:
+        """Fits the metric around a guess, then tries its neighbours, and combinations of those that help."""
+        self.explored.add(sentence)
+        yield from self.sample(sentence)
+        self.judge.focus(self.changes)
+        self.nearest = self.sorted()[0]
+        proposals = []
+        for proposal in self.judge.propose(self.tensor([sentence])[0], self.frequent):
+            proposals.append(proposal)
+            yield "looking for words that fit"
+        self.words, self.ranks = (torch.stack(parts) for parts in zip(*proposals, strict=True))
+        moves = [reorderings(sentence, self.MOVES, self.generator), copies(sentence, self.MOVES, self.generator)]
+        neighbours = [*self.substitutions(sentence), *moves[0], *moves[1]]
+        yield from self.keep(neighbours)
+        yield from self.keep(self.combinations(sentence, list(dict.fromkeys(neighbours))))
+        self.forget()
+
+    def combinations(self, sentence: Sentence, neighbours: list[Sentence]) -> list[Sentence]:
+        """Changes that together should come closest if their effects added up; a beam search on inner products.
+
+        A wrong word often hides another's mistake, so that either change alone makes the guess worse.
+        """
+        neighbours = [s for s in neighbours if s != sentence]
+        sites = torch.stack([self.kept[s] for s in [sentence, *neighbours]])
+        seen = self.judge.whitened(sites)
+        here, changes = seen[0], seen[1:] - seen[0]
+        gram = changes @ changes.T
+        alone = 2 * changes @ here + gram.diagonal()
+        ids, ids_here = self.tensor(neighbours), self.tensor([sentence])[0]
+        places = torch.arange(self.length, device=ids.device)
+        touched = (ids != ids_here).float()
+        clash = touched @ touched.T > 0
+        totals, firsts = alone.topk(min(self.BEAM, len(alone)), largest=False)
+        members = firsts[:, None]  # (beam, changes)
+        found: list[Sentence] = []
+        for _ in range(self.DEPTH - 1):
+            scores = totals[:, None] + alone + 2 * gram[members].sum(1)  # (beam, changes)
+            scores[clash[members].any(1)] = torch.inf
+            totals, where = scores.flatten().topk(
+                min(self.BEAM * (members.shape[1] + 1), scores.numel()), largest=False
+            )
+            sets = torch.cat([members[where // len(alone)], where[:, None] % len(alone)], dim=1).sort(1).values
+            unlike = {tuple(row): i for i, row in reversed(list(enumerate(sets.tolist()))) if totals[i] < torch.inf}
+            if not unlike:
+                break
+            beam = sorted(unlike.values())[: self.BEAM]
+            members, totals = sets[beam], totals[beam]
+            for row in members[: self.PROMISING]:
+                changed, by = touched[row].max(0)
+                found.append(tuple(torch.where(changed > 0, ids[row[by], places], ids_here).tolist()))
+        return found
+
+    def sample(self, sentence: Sentence) -> Iterator[str]:
+        """Measures how random words in each place move the vector."""
+        rows = self.SAMPLES if len(self.changes) else self.FIRST_SAMPLES
+        seed = int(torch.randint(2**31, (1,), generator=self.generator))
+        drawn = random_sentences(self.leak.model, rows, self.length, seed).tolist()
+        tried = [(*sentence[:p], row[p], *sentence[p + 1 :]) for row in drawn for p in self.inner]
+        yield from self.keep(tried, "measuring the neighbourhood")
+        fresh = torch.stack([self.kept[s] for s in tried]) - self.kept[sentence]
+        self.changes = torch.cat([self.changes.to(fresh), fresh])[-self.BANK :]
+
+    def keep(self, sentences: list[Sentence], stage: str = "trying other words and orders") -> Iterator[str]:
+        """Computes the vectors of those not known yet, and notes the nearest."""
+        fresh = [s for s in dict.fromkeys(sentences) if s not in self.kept]
+        for start in range(0, len(fresh), CHUNK):
+            part = fresh[start : start + CHUNK]
+            sites = self.judge.sites(self.tensor(part))
+            self.kept.update(zip(part, sites, strict=True))
+            self.nearest = min(self.nearest, *zip(self.judge.distance(sites).tolist(), part, strict=True))
+            yield stage
+
+    def forget(self) -> None:
+        """Keeps the best guesses only, and those explored: they must not come back."""
+        best = [s for _, s in self.sorted()[: self.KEPT]]
+        self.kept = {s: self.kept[s].clone() for s in dict.fromkeys([*best, *self.explored])}
+
+    def sorted(self) -> list[tuple[float, Sentence]]:
+        """The guesses kept, nearest first in the present metric."""
+        return sorted(zip(self.judge.distance(torch.stack(list(self.kept.values()))).tolist(), self.kept, strict=True))
+
+    def next(self) -> Sentence | None:
+        return next((s for _, s in self.sorted() if s not in self.explored), None)
+
+    def farness(self, guess: tuple[Sentence, Tensor]) -> float:
+        return float(self.judge.distance(guess[1][None]))
+
+    # -- what to try -------------------------------------------------------------------------------------------------
+
+    def substitutions(self, sentence: Sentence) -> Iterator[Sentence]:
+        """The best words for each place, and the best of the frequent ones besides."""
+        words, ranks = self.words, self.ranks
+        common = torch.arange(words.shape[1] - len(self.frequent), words.shape[1], device=words.device)
+        few = ranks.topk(self.BEST, dim=1, largest=False)
+        more = common[ranks[:, common].topk(self.OFTEN, dim=1, largest=False).indices]
+        chosen = words.gather(1, torch.cat([few.indices, more], dim=1)).tolist()
+        for place, fitting in zip(self.inner, chosen, strict=True):
+            for word in fitting:
+                yield (*sentence[:place], word, *sentence[place + 1 :])
+
+    def kicked(self) -> Sentence:
+        """The best guess with a random stretch moved elsewhere and some words drawn anew, as the lens sees fit."""
+        chance = torch.softmax(-self.ranks.cpu() / SOFTNESS, dim=1)
+        drawn = self.words.cpu().gather(1, torch.multinomial(chance, 1, generator=self.generator))[:, 0].tolist()
+        share = 0.2 + 0.8 * float(torch.rand(1, generator=self.generator))
+        renewed = (torch.rand(self.length, generator=self.generator) < share).tolist()
+        inner = [drawn[i - 1] if renewed[i] else self.best[i] for i in self.inner]
+        start, end, target = sorted(torch.randint(len(inner) + 1, (3,), generator=self.generator).tolist())
+        inner = inner[:start] + inner[end:target] + inner[start:end] + inner[target:]
+        return (self.best[0], *inner, self.best[-1])
+
+    # -- bookkeeping -------------------------------------------------------------------------------------------------
+
+    def tensor(self, sentences: list[Sentence]) -> Tensor:
+        return torch.tensor(sentences, device=self.leak.model.device)
+
+    def picture(self, budget: Budget, step: int) -> Snapshot:
+        """The nearest guess; where the lens would as soon say other words, drawn towards those."""
+        score, sentence = min(self.nearest, (self.farness((self.best, self.best_site)), self.best))
+        ids, table = self.tensor([sentence])[0], self.leak.model.words
+        if self.proof is None or sentence != self.shown:
+            self.shown, self.proof = sentence, best_certificate(self.leak, ids)
+        certificate, label = self.proof
+        top = self.ranks.topk(SHOWN, dim=1, largest=False)
+        words, chance = self.words.gather(1, top.indices), torch.softmax(-top.values / SOFTNESS, dim=1)
+        sure = torch.ones(self.length, device=ids.device)
+        sure[1:-1] = 1 if certificate.holds else (chance * (words == ids[1:-1, None])).sum(1)
+        points = table[ids]
+        points[1:-1] = torch.lerp(torch.einsum("pn,pnd->pd", chance, table[words]), points[1:-1], sure[1:-1, None])
+        others = ids[:, None].repeat(1, 0 if certificate.holds else RUNNERS_UP)  # of what is proven there is no other
+        others[1:-1] = words[:, : others.shape[1]]
+        return snapshot(
+            self.leak.model, budget, step, ids, score, "", points, sure, others, certificate=certificate, label=label
+        )
