@@ -10,11 +10,19 @@ In reading order, each importing only what stands above it:
     matching    how far dummies are from the leak, without building their gradients
     lens        what a token becomes inside the network, guessed from the token alone
     judges      how far whole guesses are from the leak, and which words would fit
+    sieve       the same question to the whole vocabulary, where one vector is all that is known
+    readout     how far a guess is from that one vector
     attacks/    one file an attack idea; the table ATTACKS
     metrics     truth meets guess
     engine      Experiment -> Frames: the one generator that feeds everything
+    projection  word vectors in three dimensions
+    messages    frames as the screen is told of them
+    ui/         the page
+    recordings  runs to play without computing: python -m demo.recordings
     sentences   files of sentences to attack
     speed       plain autograd against the matcher
+    serving     the app in a process of its own
+    stream      what it costs to watch
     claims      what the README claims, as experiments
     benchmark   the same engine without a screen: python -m demo.benchmark
 
