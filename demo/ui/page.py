@@ -210,7 +210,8 @@ def sentence_note(limits: Limits, model: str, sentence: str) -> str:
         return f"⚠ {problem}."
     unknown = outline(model).tokens(outline(model).encode(sentence)).count("[UNK]")
     strange = f" {unknown} of them are unknown to the model, which reads [UNK]." if unknown else ""
-    return f"{tokens} token{'s' * (tokens > 1)}.{strange} It stays in this run's memory: not logged, not kept."
+    count = f"{tokens} token{'s' * (tokens > 1)} (words or pieces of words)."
+    return f"{count}{strange} It stays in this run's memory: not logged, not kept."
 
 
 def attack_note(experiment: Experiment) -> str:
