@@ -2,6 +2,7 @@
 
 In reading order, each importing only what stands above it:
 
+    hub         where pretrained files come from
     network     BERT as a stack of which any part can be run
     models      the victims and where their weights come from
     slices      which pieces of the gradient are exposed

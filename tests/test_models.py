@@ -90,7 +90,7 @@ def test_hub_out_of_reach_says_so():
 
 def test_pickled_weights_are_refused(tmp_path, monkeypatch):
     (tmp_path / "pytorch_model.bin").write_bytes(b"not to be loaded")
-    monkeypatch.setattr(models, "_download", lambda name, hub: tmp_path)
+    monkeypatch.setattr(models.hub, "download", lambda name, hub: tmp_path)
     with pytest.raises(ModelError, match=r"no model\.safetensors"):
         pretrained_folder("bert-base")
 
@@ -98,7 +98,7 @@ def test_pickled_weights_are_refused(tmp_path, monkeypatch):
 def test_tampered_weights_are_refused(tmp_path, monkeypatch):
     (tmp_path / "model.safetensors").write_bytes(b"other weights")
     monkeypatch.setattr(models, "EMBEDDED_PACKAGE", "no_such_package")
-    monkeypatch.setattr(models, "_download", lambda name, hub: tmp_path)
+    monkeypatch.setattr(models.hub, "download", lambda name, hub: tmp_path)
     with pytest.raises(ModelError, match="sha256"):
         pretrained_folder("minilm")
 

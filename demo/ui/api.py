@@ -1,0 +1,77 @@
+"""The same run for programs: one typed, documented endpoint that streams messages."""
+
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import gradio as gr
+
+from demo.attacks import ATTACKS
+from demo.engine import Experiment
+from demo.messages import Message, messages
+from demo.models import MODELS
+from demo.slices import SLICES
+from demo.ui.choices import DEFAULT, Limits, experiment_from
+
+
+def endpoint(limits: Limits, device: str | None) -> Callable[..., Iterator[Message]]:
+    def attack(
+        sentence: str,
+        model: Literal[tuple(MODELS)] = DEFAULT.model,  # type: ignore[valid-type]
+        slice: Literal[tuple(SLICES)] = DEFAULT.slice,  # type: ignore[valid-type]
+        layers: list[int] = list(DEFAULT.layers),  # noqa: B006 (gradio reads the default, nobody changes it)
+        attack: Literal[tuple(ATTACKS)] = DEFAULT.attack,  # type: ignore[valid-type]
+        label: int = DEFAULT.label,
+        weights: str | None = None,
+        scale: float = 0.02,
+        knows_length: bool = True,
+        knows_label: bool = True,
+        seconds: float = 60,
+        seed: int = 0,
+        settings: dict[str, Any] | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Attacks the gradient of one sentence and streams the reconstruction.
+
+        Every message is a dict with the run's id and a `frame` (tokens, marks, confidence, points, scores); the first
+        ones also hold `start` (the true tokens and points), the last one `end` (the verdict). Numbers out of range are
+        clamped; anything else that is wrong is refused with the reason.
+
+        Args:
+            sentence: the client's private sentence, in memory for the run only
+            model: which Transformer the client trains
+            slice: which part of its gradient is exposed
+            layers: of which layers, from 0, where the slice is a choice of layers
+            attack: which attack; `best` looks at what is exposed and chooses
+            label: the client's label, 0 or 1
+            weights: pretrained, normal or uniform; None for the model's own default
+            scale: sigma of normal, range of uniform weights
+            knows_length: whether the attacker is told the number of tokens
+            knows_label: whether the attacker is told the label
+            seconds: the attack's budget
+            seed: of everything that the attack draws at random
+            settings: changes to the attack's own settings, e.g. {"patience": 5}
+        """
+        try:
+            experiment = experiment_from(
+                limits, sentence, label, model, weights, scale, slice, layers, attack, knows_length, knows_label,
+                seconds, seed, settings or {}, device,
+            )  # fmt: skip
+        except ValueError as problem:
+            raise gr.Error(str(problem), print_exception=False) from None
+        for message in told(experiment):
+            if "error" in message:
+                raise gr.Error(message["error"], print_exception=False)
+            yield message
+
+    return attack
+
+
+def told(experiment: Experiment) -> Iterator[Message]:
+    """The run's messages; whatever goes wrong on the way is a message too, never a stack trace."""
+    try:
+        yield from messages(experiment)
+    except ValueError as problem:
+        yield {"run": "", "error": str(problem)}
+    except Exception as problem:  # a bug, or a device out of memory: the log gets the place, but no values
+        print("".join(traceback.format_tb(problem.__traceback__)), type(problem).__name__)
+        yield {"run": "", "error": f"the attack broke off ({type(problem).__name__}): try another model or slice"}
