@@ -1,6 +1,5 @@
 """What each party knows: the client its `Secret`, the attacker a `Leak`. `share` is the only door between them."""
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -44,17 +43,14 @@ def share(model: Model, secret: Secret, pieces: Sequence[Piece], length: bool = 
     return Leak(model, tuple(pieces), gradient, told_length, secret.label if label else None)
 
 
-_THAWED = threading.Lock()
-
-
 def gradient_of(model: Model, ids: Tensor, label: int, pieces: Sequence[Piece]) -> Gradient:
     """The gradient of the loss on one sentence: the client's step, and how an attacker checks a guess."""
     if not 0 <= label < model.net.classifier.out_features:
         raise ModelError(f"label {label} does not exist: choose 0 to {model.net.classifier.out_features - 1}")
     found = modules(model.net)
     parameters = [getattr(found[piece.module], piece.kind) for piece in pieces]
-    # Parameters stay frozen otherwise, so that attacks build no graph for them; one thread at a time thaws them.
-    with _THAWED:
+    # Parameters stay frozen otherwise, so that attacks build no graph for them.
+    with model.net.alone:
         for parameter in parameters:
             parameter.requires_grad_(True)
         try:

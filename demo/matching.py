@@ -73,7 +73,7 @@ class Matcher:
 
             return hook
 
-        with ExitStack() as hooks, torch.enable_grad():
+        with self.model.net.alone, ExitStack() as hooks, torch.enable_grad():
             for name, module in self.modules.items():
                 module = self.model.net.embeddings.LayerNorm if name in ("position", "type") else module
                 hooks.callback(module.register_forward_hook(keep(name)).remove)

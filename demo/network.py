@@ -1,5 +1,6 @@
 """BERT written out as a plain stack, so that an attack can run *part* of it: only up to the matrix that leaked."""
 
+import threading
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ class Network(nn.Module):
         self.decoder = len(layers) - 1 if decoder else None
         # The row the classifier reads: [CLS]; in a causal decoder the last token, the only one that has seen them all.
         self.read_row = -1 if decoder else 0
+        self.alone = threading.RLock()  # held by whoever hooks into or thaws the network: visitors share it
 
     def block(self, layer: int) -> Any:
         """One BertLayer, whose parts are reached by their names."""

@@ -1,8 +1,12 @@
+import threading
+
 import pytest
 import torch
 
+from demo.leak import gradient_of
 from demo.matching import DISTANCES, Matcher, one_hot, plain_distance
-from demo.slices import SLICES
+from demo.slices import SLICES, select
+from tests.conftest import SENTENCE
 
 CASES = [(slice_, kind) for slice_ in SLICES for kind in DISTANCES]
 
@@ -51,3 +55,23 @@ def test_key_bias_is_left_out(tiny, leak_of):
     names = {piece.name for piece in Matcher(leak_of(tiny, "layer", (1,))).pieces}
     assert "1.query.bias" in names
     assert "1.key.bias" not in names
+
+
+def test_two_visitors_share_a_network(tiny, leak_of):
+    """While one matches, another's training step runs through the same modules; without the lock it is overheard."""
+    leak = leak_of(tiny, "all")
+    words, label = tiny.words[tiny.encode(SENTENCE)][None], one_hot(tiny, 1, 1)
+    matcher, done = Matcher(leak), threading.Event()
+
+    def other():
+        while not done.is_set():
+            gradient_of(tiny, tiny.encode("one two three"), 0, select(tiny, "layer", (1,)))
+
+    visitor = threading.Thread(target=other)
+    visitor.start()
+    try:
+        distances = [matcher.distance(words, label, "l2", graph=False).item() for _ in range(150)]
+    finally:
+        done.set()
+        visitor.join()
+    assert max(distances) - min(distances) < 1e-6
