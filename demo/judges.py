@@ -7,16 +7,19 @@ Two questions, two prices:
   (`demo.lens`), corrected by the state that the current guess really has: the better the guess, the sharper the lens.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from demo.lens import BATCH, embedded_at, lens_at, random_sentences
 from demo.models import Model
 from demo.subspace import View
 
 CHUNK = 4096  # words ranked at once
+COORDINATES = 384  # of a wide matrix's, looked at to rank words
 
 
 class Judge(Protocol):
@@ -52,7 +55,22 @@ class SpanJudge:
         # A head has few dimensions and ffn-out a bent space: the lens sees little of function words through either.
         self.frequent = 12 if len(view.bases) > 1 or view.part == "ffn-out" else 0
         self.lens = lens_at(model, view.layer, view.after_attention, length, seed)
+        self.glance, self.glance_bases = self._thinned(seed)
         self._seen: tuple[Tensor, Tensor] | None = None  # the words ranked last, and what the lens sees of them
+
+    def _thinned(self, seed: int) -> tuple[Callable[[Tensor], list[Tensor]], tuple[Tensor, ...]]:
+        """Features to rank words by, and the subspaces they lie in: of a wide matrix, some coordinates are enough.
+
+        A subspace of few dimensions stays one when only some coordinates are looked at, and thirty thousand words times
+        every place are many.
+        """
+        if self.view.part != "ffn-out":
+            return lambda stream: self.view.features(self.model.net, stream), self.view.bases
+        (basis,), dense = self.view.bases, self.model.net.block(self.view.layer).intermediate.dense
+        some = torch.randperm(len(basis), generator=torch.Generator().manual_seed(seed))[:COORDINATES].to(basis.device)
+        act = self.model.net.block(self.view.layer).intermediate.intermediate_act_fn
+        thin = torch.linalg.qr(basis[some]).Q
+        return lambda stream: [act(F.linear(stream, dense.weight[some], dense.bias[some]))], (thin,)
 
     @torch.no_grad()
     def score(self, sentences: Tensor) -> Tensor:
@@ -85,8 +103,8 @@ class SpanJudge:
             self._seen = words, self.lens(embedded_at(self.model, words, range(self.length)))
         candidates = self._seen[1] + correction[:, None]
         inside, energy = (torch.zeros(candidates.shape[:2], device=stream.device) for _ in range(2))
-        ours, theirs = (self.view.features(self.model.net, x) for x in (stream, candidates))
-        for rows, choices, basis in zip(ours, theirs, self.view.bases, strict=True):
+        ours, theirs = self.glance(stream), self.glance(candidates)
+        for rows, choices, basis in zip(ours, theirs, self.glance_bases, strict=True):
             if self.view.centred:
                 choices, rows = choices - rows.mean(0), rows - rows.mean(0)
             damping = self.LENS_DAMPING * rows.square().sum(1).mean()
@@ -113,7 +131,7 @@ class SpanJudge:
             stream = stream - self._stream(random_sentences(self.model, BATCH, self.length, 0))[:, 0].mean(0)
         outside = torch.zeros(len(stream), device=stream.device)
         for part, total in zip(stream.split(CHUNK), outside.split(CHUNK), strict=True):
-            for features, basis in zip(self.view.features(self.model.net, part), self.view.bases, strict=True):
+            for features, basis in zip(self.glance(part), self.glance_bases, strict=True):
                 total += 1 - (features @ basis).square().sum(1) / features.square().sum(1)
         return self.model.ordinary[outside.argsort()[:size]]
 

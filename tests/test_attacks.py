@@ -8,6 +8,7 @@ from demo.attacks import ATTACKS, Budget
 from demo.attacks.base import labels_of
 from demo.attacks.certified import Certified
 from demo.attacks.descent import Descent, decode
+from demo.attacks.moves import replacements
 
 SENTENCE = "the nurse gave the old man his pills"
 
@@ -210,3 +211,11 @@ def test_readout_search_can_be_watched(tiny, leak_of):
     assert max(scored) <= 32
     assert len({shot.stage for shot in shots}) > 3
     assert shots[-1].objective < shots[0].objective
+
+
+def test_a_stuck_guess_is_mended_by_a_word_put_in_elsewhere():
+    sentence = (101, 1, 2, 3, 4, 102)
+    found = replacements(sentence, [9])
+    assert (101, 1, 3, 9, 4, 102) in found  # 2 taken out, 9 put in
+    assert all(len(s) == 6 and s[0] == 101 and s[-1] == 102 and s.count(9) == 1 for s in found)
+    assert len(set(found)) == 4 * 3

@@ -122,3 +122,16 @@ def test_the_sieve_is_the_estimate_in_linear_form(minilm, leak_of):
         assert torch.corrcoef(pair)[0, 1] > 0.8
         differences = pulled[words] - step @ added[place]  # a constant: the sieve leaves out what all words share
         assert differences.std() < 1e-3
+
+
+def test_a_wide_matrix_is_ranked_by_some_of_its_coordinates(minilm, leak_of):
+    """The subspace stays one when thinned: the true words lie in it, others do not."""
+    leak = leak_of(minilm, "ffn-out", (1,), "the cat sat on the mat")
+    judge = SpanJudge(minilm, views(leak)[0], 8, 0)
+    truth = minilm.encode("the cat sat on the mat")
+    features, (basis,) = judge.glance(judge._stream(truth[None])[0])[0], judge.glance_bases
+    assert features.shape[1] < views(leak)[0].bases[0].shape[0]
+    inside = (features @ basis).square().sum(1) / features.square().sum(1)
+    assert (inside > 0.999).all()
+    other = judge.glance(judge._stream(minilm.encode("some dogs run through old parks")[None])[0])[0]
+    assert ((other @ basis).square().sum(1) / other.square().sum(1))[1:-1].max() < 0.95

@@ -8,7 +8,8 @@ thousand. A guess that reproduces the leaked gradient to rounding *is* the sente
 """
 
 import heapq
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 
 from demo.attacks.base import UNKNOWN_LENGTH, Budget, Snapshot, best_certificate, setting, snapshot
-from demo.attacks.moves import Sentence, change, reorderings
+from demo.attacks.moves import Sentence, change, reorderings, replacements
 from demo.attacks.readout import ReadoutSearch
 from demo.attacks.rows import Rows
 from demo.attacks.span import Span
@@ -29,6 +30,7 @@ from demo.subspace import View, read_length, views
 CHUNK = 32  # sentences scored between two snapshots: as fast per sentence as larger ones, and ten a second to watch
 MARGIN = 1e-7  # a score must fall by this to count as better: less is rounding
 RUNNERS_UP = 3
+ARTICLES = 12  # frequent words that a stuck guess is tried with in every other place
 SOFTNESS = 0.05  # turns the judge's ranks into confidences on screen
 
 
@@ -100,6 +102,7 @@ class Search:
         self.frequent = frequent_ids(leak.model)[: settings.frequent]
         self.first_words = torch.cat([judge.shortlist(settings.words), self.frequent])
         self.words = self.first_words.unique()
+        self.ranks = torch.empty(0)  # of the words in each place, for the guess explored last
         self.scores: dict[Sentence, float] = {}
         self.frontier: list[tuple[float, Sentence]] = []
         self.inner = range(1, length - 1)
@@ -110,33 +113,45 @@ class Search:
 
     def run(self, budget: Budget, step: int) -> Iterator[Snapshot]:
         """A snapshot per `CHUNK` of scored sentences: often enough to be watched, and to be stopped at once."""
-        start, refreshed_for = self.best, None
-        while not budget.over(step):
+        for taken, move in enumerate(self.moves(), step + 1):
+            shot = self.picture(budget, taken, move)
+            yield shot
+            if budget.over(taken) or (shot.certificate and shot.certificate.holds):
+                return
+
+    def moves(self) -> Iterator[str]:
+        """Searches for ever, and says of each chunk of sentences what it brought."""
+        start, stuck = self.blank, Counter[Sentence]()
+        while True:
             self.frontier, self.scores = [], {}  # what was tried from elsewhere may be tried again
             self.push([start])
             if start == self.blank:  # a place to start from, but nobody's guess, however well it scores
                 self.best_score = torch.inf
             here, stalled = torch.inf, 0  # the best since this start, and for how long it has not moved
-            while self.frontier and stalled < self.settings.patience and not budget.over(step):
+            while self.frontier and stalled < self.settings.patience:
                 _, sentence = heapq.heappop(self.frontier)
-                ranks = self.judge.rank(self.tensor([sentence])[0], self.words)
-                for move in self.explore(sentence, ranks):
-                    step += 1
-                    shot = self.picture(budget, step, ranks, move)
-                    yield shot
-                    if budget.over(step) or (shot.certificate and shot.certificate.holds):
-                        return
+                self.ranks = self.judge.rank(self.tensor([sentence])[0], self.words)
+                yield from self.explore(sentence)
                 score = self.frontier[0][0] if self.frontier else torch.inf
                 here, stalled = (score, 0) if score < here - MARGIN else (here, stalled + 1)
-            start = self.kicked(self.best, ranks) if refreshed_for == self.best else self.refreshed(self.best)
-            refreshed_for = self.best
+            stuck[self.best] += 1
+            start = yield from self.elsewhere(stuck[self.best])
+
+    def elsewhere(self, times: int) -> Generator[str, None, Sentence]:
+        """Where to go on from when the best guess has got stuck so many times: the cheapest remedies first."""
+        best = self.best
+        if times == 1:
+            return self.refreshed(best)
+        if times == 2:
+            yield from self.push_all(replacements(best, self.articles()))
+        return self.best if self.best != best else self.kicked(best)
 
     # -- what to try -------------------------------------------------------------------------------------------------
 
-    def explore(self, sentence: Sentence, ranks: Tensor) -> Iterator[str]:
+    def explore(self, sentence: Sentence) -> Iterator[str]:
         """Scores the neighbours of a guess, then the combinations of those that help and do not touch."""
         before = self.scores[sentence]
-        neighbours = [*self.substitutions(sentence, ranks), *self.reorderings(sentence)]
+        neighbours = [*self.substitutions(sentence), *self.reorderings(sentence)]
         yield from self.push_all(neighbours)
         better = sorted((self.scores[s], s) for s in set(neighbours) if self.scores.get(s, before) < before)
         merged, touched, combined = list(sentence), set[int](), []
@@ -149,8 +164,9 @@ class Search:
                 combined.append(tuple(merged))
         yield from self.push_all(combined)
 
-    def substitutions(self, sentence: Sentence, ranks: Tensor) -> Iterator[Sentence]:
+    def substitutions(self, sentence: Sentence) -> Iterator[Sentence]:
         """The best words for each place, one at a time; then the best of all places together, surest first."""
+        ranks = self.ranks
         top = ranks.topk(self.judge.per_place, dim=1, largest=False)
         words = self.words[top.indices].tolist()
         common = torch.isin(self.words, self.frequent).nonzero()[:, 0]
@@ -166,15 +182,21 @@ class Search:
     def reorderings(self, sentence: Sentence) -> list[Sentence]:
         return reorderings(sentence, self.settings.reorderings, self.generator)
 
+    def articles(self) -> list[int]:
+        """The frequent words that would fit best somewhere."""
+        common = torch.isin(self.words, self.frequent).nonzero()[:, 0]
+        fit = self.ranks[1:-1, common].amin(0)
+        return self.words[common[fit.topk(min(ARTICLES, len(common)), largest=False).indices]].tolist()
+
     def refreshed(self, best: Sentence) -> Sentence:
         """The same guess, with words shortlisted anew: a guess lends the lens a context."""
         ids = self.tensor([best])[0]
         self.words = torch.cat([self.judge.shortlist(self.settings.words, ids), ids[1:-1], self.first_words]).unique()
         return best
 
-    def kicked(self, best: Sentence, ranks: Tensor) -> Sentence:
+    def kicked(self, best: Sentence) -> Sentence:
         """The best guess with a random stretch moved elsewhere and some words drawn anew, as the lens sees fit."""
-        chance = torch.softmax(-ranks.cpu() / SOFTNESS, dim=1)
+        chance = torch.softmax(-self.ranks.cpu() / SOFTNESS, dim=1)
         drawn = self.words.cpu()[torch.multinomial(chance, 1, generator=self.generator)[:, 0]].tolist()
         share = 0.2 + 0.8 * float(torch.rand(1, generator=self.generator))
         renewed = (torch.rand(self.length, generator=self.generator) < share).tolist()
@@ -208,18 +230,18 @@ class Search:
     def tensor(self, sentences: list[Sentence]) -> Tensor:
         return torch.tensor(sentences, device=self.leak.model.device)
 
-    def picture(self, budget: Budget, step: int, ranks: Tensor, stage: str) -> Snapshot:
+    def picture(self, budget: Budget, step: int, stage: str) -> Snapshot:
         """The best guess and its certificate; where the lens would as soon say other words, drawn towards those."""
         ids, table = self.tensor([self.best])[0], self.leak.model.words
         self.best_proof = self.best_proof or best_certificate(self.leak, ids)
         certificate, label = self.best_proof
-        chance = torch.softmax(-ranks / SOFTNESS, dim=1)  # (tokens, words)
+        chance = torch.softmax(-self.ranks / SOFTNESS, dim=1)  # (tokens, words)
         sure = (chance * (self.words == ids[:, None])).sum(1)
         sure[0] = sure[-1] = 1
         sure = torch.ones_like(sure) if certificate.holds else sure
         points = sure[:, None] * table[ids] + (1 - sure[:, None]) * (chance @ table[self.words])
         shown = 0 if certificate.holds else RUNNERS_UP  # of what is proven there is no other
-        others = self.words[ranks.topk(shown, dim=1, largest=False).indices]
+        others = self.words[self.ranks.topk(shown, dim=1, largest=False).indices]
         return snapshot(
             self.leak.model, budget, step, ids, self.best_score, stage, points, sure, others,
             certificate=certificate, label=label,

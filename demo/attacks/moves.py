@@ -30,6 +30,15 @@ def copies(sentence: Sentence, limit: int, generator: torch.Generator) -> list[S
     return some(found, limit, generator)
 
 
+def replacements(sentence: Sentence, words: list[int]) -> list[Sentence]:
+    """Every token taken out, and each of some words put in elsewhere: what is wrong by a missing article."""
+    found = []
+    for source, target in itertools.permutations(range(1, len(sentence) - 1), 2):
+        rest = [*sentence[:source], *sentence[source + 1 :]]
+        found += [(*rest[:target], word, *rest[target:]) for word in words]
+    return found
+
+
 def some(found: list[Sentence], limit: int, generator: torch.Generator) -> list[Sentence]:
     if len(found) <= limit:
         return found
