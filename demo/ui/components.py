@@ -52,14 +52,24 @@ watch('value', () => {
     if (value) ready.then((stage) => stage.receive(JSON.parse(value)));
 });
 """
+# An answer to a pick may come after the next pick: what the person picked last stands.
 DRAWING_JS = """
 import(new URL('static/assets/stage/drawing.js', document.baseURI)).then(({ Drawing }) => {
-    const drawing = new Drawing(element.querySelector('.ls-drawing'), ({ slice, layers }) => {
-        props.value = JSON.stringify({ ...JSON.parse(props.value), slice, chosen: layers });
+    let last = null;
+    const picked = (spec) => JSON.stringify({ ...spec, slice: last.slice, chosen: last.layers });
+    const drawing = new Drawing(element.querySelector('.ls-drawing'), (choice) => {
+        const spec = JSON.parse(props.value);
+        last = { ...choice, model: spec.model };
+        props.value = picked(spec);
         trigger('input');
     });
     drawing.show(JSON.parse(props.value));
-    watch('value', () => drawing.show(JSON.parse(props.value)));
+    watch('value', () => {
+        const spec = JSON.parse(props.value);
+        const late = last?.model === spec.model && picked(spec) !== JSON.stringify(spec);
+        if (late) props.value = picked(spec);
+        else drawing.show(spec);
+    });
 });
 """
 

@@ -168,7 +168,9 @@ def connect_notes(controls: Controls, limits: Limits, device: str | None) -> Non
         return drawing_of(model, *chosen_in(drawing))
 
     model, drawing, attack = controls.model, controls.drawing, controls.attack
-    quick: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "queue": False}
+    quick: dict[str, Any] = {
+        "show_progress": "hidden", "api_visibility": "private", "queue": False, "trigger_mode": "always_last",
+    }  # fmt: skip
     controls.preset.input(PRESETS.get, controls.preset, controls.sentence, **quick)
     gr.on(
         [controls.sentence.change, model.change], lambda text, model: sentence_note(limits, model, text),

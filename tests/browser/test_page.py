@@ -202,6 +202,18 @@ def test_blocks_are_picked_with_the_keyboard(page):
     page.wait_for_function("() => document.querySelector('.ls-exposure').innerText.includes('294,912 of 22.7 M')")
 
 
+def test_quick_picks_end_with_the_last(page):
+    """Answers to earlier picks come late, and must not undo later ones."""
+    for layer in (0, 1, 2, 3, 4, 5):
+        expose(page, "value", layer)
+    page.wait_for_function("() => !document.querySelector('.ls-exposure.ls-stale')")
+    page.wait_for_timeout(1000)
+    assert page.locator(".ls-block[aria-pressed=true]").count() == 1
+    assert page.locator(".ls-block-value").nth(5).get_attribute("aria-pressed") == "true"
+    attack(page)
+    assert "attention value of layer 5" in page.locator(".ls-title").inner_text()
+
+
 def test_another_model_redraws_the_blocks(page):
     choose(page, "#model", "TinyBERT4")
     page.wait_for_function("() => document.querySelectorAll('.ls-block-query').length === 4")
