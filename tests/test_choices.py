@@ -4,6 +4,7 @@ import pytest
 
 from demo.attacks import ATTACKS
 from demo.attacks.base import settings_of, with_settings
+from demo.ui import api
 from demo.ui.choices import DEFAULT, PRESETS, Limits, check_sentence, clamped, experiment_from
 from demo.ui.components import chosen_in, drawing_of
 from demo.ui.page import attack_note, sentence_note
@@ -123,3 +124,16 @@ def test_notes_say_what_is_wrong(minilm):
     wrong = experiment_from(LIMITS, **{**GOOD, "attack": "span"})
     assert attack_note(wrong).startswith("⚠ span cannot attack this: no attention matrix")
     assert attack_note(experiment_from(LIMITS, **GOOD)) == ATTACKS["best"].about
+
+
+def test_a_bug_is_a_message_and_tells_nothing_of_the_sentence(monkeypatch, capsys):
+    def broken(experiment):
+        raise RuntimeError(f"could not digest {experiment.sentence}")
+        yield
+
+    monkeypatch.setattr(api, "messages", broken)
+    (message,) = api.told(experiment_from(LIMITS, **GOOD))
+    assert message["error"] == "the attack broke off (RuntimeError): try another model or slice"
+    logged = capsys.readouterr()
+    assert "RuntimeError" in logged.out
+    assert GOOD["sentence"] not in logged.out + logged.err

@@ -3,7 +3,7 @@ import { build, clamp, html, svg } from "./dom.js";
 
 const MAX_FRAMES = 5000;
 const SPEEDS = [0.25, 0.5, 1, 2, 4];
-const LONGEST_WAIT = 1500;
+const LONGEST_WAIT = 500; // milliseconds: a run keeps its pace, but nobody waits for what it thought about
 
 const ICONS = {
   first: "M3 3h2v10H3zM13 3v10L6 8z",

@@ -36,7 +36,10 @@ SOFTNESS = 0.05  # turns the judge's ranks into confidences on screen
 
 @dataclass(frozen=True)
 class Certified:
-    """Best-first search judged by one matrix's subspace; stops when the gradient certifies the guess."""
+    """Best-first search judged by one matrix's subspace; stops when the gradient certifies the guess.
+
+    The settings are those of this search; where one vector is all that leaks, `demo.attacks.readout` has its own.
+    """
 
     about: ClassVar = (
         "Our strongest: searches whole sentences, guided by the span of the exposed gradient, and stops only when the "
@@ -78,8 +81,9 @@ class Certified:
             readout = ReadoutJudge(leak.model, view, length, seed)
             yield from ReadoutSearch(leak, readout, length, seed).run(budget, step + 1)
         else:
-            judge = SpanJudge(leak.model, view, length, seed)
-            yield from Search(self, leak, judge, length, seed).run(budget, step + 1)
+            search = Search(self, leak, SpanJudge(leak.model, view, length, seed), length, seed)
+            yield search.outlook(budget, step + 2)
+            yield from search.run(budget, step + 2)
 
 
 def searchable(leak: Leak) -> list[View]:
@@ -229,6 +233,16 @@ class Search:
 
     def tensor(self, sentences: list[Sentence]) -> Tensor:
         return torch.tensor(sentences, device=self.leak.model.device)
+
+    def outlook(self, budget: Budget, step: int) -> Snapshot:
+        """Before the first guess: any of the shortlisted words may stand anywhere."""
+        ids, table = self.tensor([self.blank])[0], self.leak.model.words
+        points = table[ids].clone()
+        points[1:-1] = table[self.words].mean(0)
+        return snapshot(
+            self.leak.model, budget, step, ids, 1.0, f"{len(self.words):,} words may occur: trying them", points,
+            confidence=torch.zeros(self.length),
+        )  # fmt: skip
 
     def picture(self, budget: Budget, step: int, stage: str) -> Snapshot:
         """The best guess and its certificate; where the lens would as soon say other words, drawn towards those."""

@@ -4,15 +4,15 @@ import json
 import secrets
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
 
 from demo.attacks import ATTACKS
 from demo.attacks.base import settings_of
-from demo.engine import Experiment, set_up
-from demo.models import MODELS, load, outline, unavailable
+from demo.engine import Experiment, run, set_up
+from demo.models import MODELS, outline, unavailable
 from demo.slices import all_pieces, count
 from demo.ui import components
 from demo.ui.api import endpoint, told
@@ -92,8 +92,15 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
         connect_attack(controls, stage, limits, device)
         connect_notes(controls, limits, device)
         gr.api(endpoint(limits, device), api_name="attack", concurrency_id=DEVICE, concurrency_limit=1)
-    threading.Thread(target=load, args=(model, None, device), daemon=True).start()  # so that the first click is warm
+    threading.Thread(target=warm_up, args=(replace(DEFAULT, model=model, device=device),), daemon=True).start()
     return page
+
+
+def warm_up(experiment: Experiment) -> None:
+    """The model in memory and a few steps taken, while the visitor reads: the first click should not wait for it."""
+    for frame in run(experiment):
+        if frame.snapshot.step > 3:
+            return
 
 
 def client_side(limits: Limits, model: str) -> Controls:
