@@ -36,8 +36,10 @@ def opening(page: Page, address: str) -> dict[str, float]:
 
 
 def attacks(page: Page) -> dict[str, float]:
-    """Seconds from the click on Attack to the second frame, in which points have moved, to the first tile that is right,
-    and to the verdict; twice, as a lens is kept."""
+    """Seconds from the click to the second frame, in which points have moved, to the first right tile and to the verdict.
+
+    Twice, as a lens is kept between runs.
+    """
     told: dict[str, float] = {}
     for name in ("first", "second"):
         page.click("#go")

@@ -12,7 +12,7 @@ import gradio as gr
 from demo.attacks import ATTACKS
 from demo.attacks.base import settings_of
 from demo.engine import Experiment, run, set_up
-from demo.models import MODELS, outline, unavailable
+from demo.models import MODELS, load, outline, unavailable
 from demo.slices import all_pieces, count
 from demo.ui import components
 from demo.ui.api import endpoint, told
@@ -98,9 +98,11 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
 
 def warm_up(experiment: Experiment) -> None:
     """The model in memory and a few steps taken, while the visitor reads: the first click should not wait for it."""
-    for frame in run(experiment):
-        if frame.snapshot.step > 3:
-            return
+    load(experiment.model, experiment.weights, experiment.device)
+    if experiment.model == DEFAULT.model:
+        for frame in run(experiment):
+            if frame.snapshot.step > 3:
+                return
 
 
 def client_side(limits: Limits, model: str) -> Controls:
