@@ -36,7 +36,7 @@ def opening(page: Page, address: str) -> dict[str, float]:
 
 
 def attacks(page: Page) -> dict[str, float]:
-    """Seconds from the click to the second frame, in which points have moved, to the first right tile and to the verdict.
+    """Seconds from the click to the second frame, in which points have moved, to the first right tile and the verdict.
 
     Twice, as a lens is kept between runs.
     """
