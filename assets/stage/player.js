@@ -3,6 +3,7 @@ import { build, clamp, html, svg } from "./dom.js";
 
 const MAX_FRAMES = 5000;
 const SPEEDS = [0.25, 0.5, 1, 2, 4];
+const LONGEST_OPENING = 100; // for the first frames, in which an attack gets ready
 const LONGEST_WAIT = 500; // milliseconds: a run keeps its pace, but nobody waits for what it thought about
 
 const ICONS = {
@@ -105,7 +106,8 @@ export class Player {
 
   wait() {
     const now = this.frames[this.shown], next = this.frames[this.shown + 1];
-    return next ? clamp((1000 * (next.seconds - now.seconds)) / this.speed, 0, LONGEST_WAIT) : 0;
+    const longest = this.shown < 2 ? LONGEST_OPENING : LONGEST_WAIT;
+    return next ? clamp((1000 * (next.seconds - now.seconds)) / this.speed, 0, longest) : 0;
   }
 
   // Frames that fell due while the page was drawing are passed over: the replay keeps the run's pace.
