@@ -1,33 +1,15 @@
 /* The stage: the attacker's side of the wall. It keeps the frames of one run and draws any of them: token tiles, a status
    line, the map of word embeddings, curves and, for the span attack, the strip of candidate words.
    Words come from people: they reach the page through textContent, and Plotly through plain() only. */
-import { calm, build, html, nextPaint, pause, uniqueId } from "./stage/dom.js";
+import { calm, build, html, nextPaint, pause } from "./stage/dom.js";
+import { Announcer } from "./stage/announcer.js";
 import { Tiles, MARKS, inPlace } from "./stage/tiles.js";
 import { Chart, Strip } from "./stage/curves.js";
-import { Projection, loadPlotly } from "./stage/projection.js";
+import { WordMap } from "./stage/map.js";
+import { loadPlotly } from "./stage/projection.js";
 import { Player } from "./stage/player.js";
 
-const TRAIL = 12;
 const REST_ON_LAST = 4000;
-const ANNOUNCE_EVERY = 2000;
-
-/* Speaks to screen readers, at most once in two seconds, always the latest. */
-class Announcer {
-  constructor() {
-    this.node = html("div", { class: "ls-unseen", "aria-live": "polite" });
-    this.last = 0;
-    this.timer = null;
-  }
-
-  say(text) {
-    this.text = text;
-    this.timer ??= setTimeout(() => {
-      this.timer = null;
-      this.last = performance.now();
-      if (this.node.textContent !== this.text) this.node.textContent = this.text;
-    }, Math.max(0, this.last + ANNOUNCE_EVERY - performance.now()));
-  }
-}
 
 export class Stage {
   constructor(root, { plotly: url, recording } = {}) {
@@ -40,8 +22,7 @@ export class Stage {
     if (recording) this.loadRecording(recording);
     // Plotly is large: the tiles move first.
     nextPaint().then(() => pause(50)).then(() => loadPlotly(url)).then(
-      () => this.projection.pump(),
-      (problem) => { for (const { host } of this.projections) host.dataset.note = `No map: ${problem.message}.`; },
+      () => this.map.ready(), (problem) => this.map.fail(problem),
     );
   }
 
@@ -79,7 +60,7 @@ export class Stage {
   }
 
   setTheme() {
-    for (const projection of this.projections) projection.fresh = true; // Plotly takes its colours anew
+    this.map.refresh();
     this.paint();
   }
 
@@ -112,7 +93,7 @@ export class Stage {
     Object.assign(this.root.dataset, { run: run ?? "", state });
     this.player.begin(state === "running" || state === "waiting");
     this.tiles.clear();
-    for (const projection of this.projections) projection.begin(null, []);
+    this.map.begin(null, []);
   }
 
   setStart(start) {
@@ -128,7 +109,7 @@ export class Stage {
   }
 
   settle() {
-    for (const projection of this.projections) projection.begin(this.start, this.frames[0]?.points ?? []);
+    this.map.begin(this.start, this.frames[0]?.points ?? []);
   }
 
   finish(state, end) {
@@ -172,7 +153,7 @@ export class Stage {
     if (!frame) return;
     this.tiles.draw(frame);
     this.drawCurves(frame);
-    this.projection.show(frame, this.trail());
+    this.map.show(this.frames, this.shown);
   }
 
   drawHead() {
@@ -209,24 +190,6 @@ export class Stage {
     this.found.draw(this.frames, this.shown);
   }
 
-  // The way here: the last quarter of the run so far, in a dozen positions.
-  trail() {
-    const stride = Math.ceil((this.shown + 1) / (4 * TRAIL));
-    const first = Math.max(0, Math.floor(this.shown / stride) - TRAIL + 1);
-    const past = Array.from({ length: TRAIL }, (_, k) => this.frames[(first + k) * stride]).filter((frame, k) => (first + k) * stride < this.shown);
-    return [...past, this.frames[this.shown]];
-  }
-
-  pick(dimensions) {
-    this.projections.forEach((projection, k) => {
-      const on = projection.dimensions === dimensions;
-      this.panels[k].hidden = !on;
-      build(this.tabs[k], { "aria-selected": on, tabindex: on ? 0 : -1 });
-      if (on) this.projection = projection;
-    });
-    this.paint();
-  }
-
   key(event) {
     const { key, target } = event;
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
@@ -251,6 +214,7 @@ export class Stage {
     this.detail = html("div", { class: "ls-detail" });
     this.verdict = html("div", { class: "ls-verdict" },
       html("span", { class: "ls-seal", "aria-hidden": "true" }, "✓"), html("div", {}, this.headline, this.detail));
+    this.map = new WordMap(this.root, () => this.paint());
     this.strip = new Strip();
     this.objective = new Chart([{ key: "objective", name: "", colour: "--ls-accent" }], { log: true, room: 5.5 });
     const scores = [{ key: "recover", name: "words", colour: "--ls-right-ink" }, { key: "rougeL", name: "ROUGE-L", colour: "--ls-blue" }];
@@ -259,10 +223,9 @@ export class Stage {
     this.root.replaceChildren(
       html("div", { class: "ls-head" }, this.title, this.device, this.recorded, this.exposed),
       this.buildTools(), this.tiles.node, this.status, this.announcer.node,
-      html("div", { class: "ls-plots" }, this.buildMap(), html("div", { class: "ls-curves" }, this.strip.node, this.objective.node, this.found.node)),
+      html("div", { class: "ls-plots" }, this.map.node, html("div", { class: "ls-curves" }, this.strip.node, this.objective.node, this.found.node)),
       this.player.node, this.verdict,
     );
-    this.pick(2);
   }
 
   buildTools() {
@@ -276,35 +239,6 @@ export class Stage {
       html("span", { "data-mark": mark }, html("b", { class: "ls-symbol" }, symbol), ` ${words}`));
     return html("div", { class: "ls-tools" }, html("span", { class: "ls-key" }, ...key), compare);
   }
-
-  buildMap() {
-    this.projections = [2, 3].map((dimensions) => new Projection(dimensions, (cost) => {
-      const count = `drawn${dimensions}d`;
-      this.root.dataset[count] = Number(this.root.dataset[count] ?? 0) + 1;
-      this.root.dataset.drawing = Math.round(cost);
-    }));
-    this.tabs = this.projections.map(({ dimensions }) =>
-      html("button", { type: "button", role: "tab", id: uniqueId(), class: "ls-tab" }, `${dimensions}D`));
-    this.panels = this.projections.map(({ host }, k) =>
-      html("div", { role: "tabpanel", id: uniqueId(), class: "ls-panel", "aria-labelledby": this.tabs[k].id }, host));
-    this.tabs.forEach((tab, k) => {
-      tab.setAttribute("aria-controls", this.panels[k].id);
-      tab.addEventListener("click", () => this.pick(this.projections[k].dimensions));
-      tab.addEventListener("keydown", ({ key }) => {
-        if (!["ArrowLeft", "ArrowRight", "Home", "End"].includes(key)) return;
-        const next = key === "Home" ? 0 : key === "End" ? 1 : 1 - k;
-        this.pick(this.projections[next].dimensions);
-        this.tabs[next].focus();
-      });
-    });
-    const legend = [["ls-of-truth", "○", "true word"], ["ls-of-right", "●", "guess in place"], ["ls-of-moved", "◆", "in the wrong place"],
-      ["ls-of-wrong", "✖", "wrong"], ["ls-of-crowd", "•", "other words"]];
-    return html("div", { class: "ls-map" },
-      html("div", { class: "ls-caption" }, html("span", { class: "ls-explained", title: EXPLAINED.map }, "Word embeddings, projected (PCA)"),
-        html("span", { class: "ls-tabs", role: "tablist", "aria-label": "Dimensions of the map" }, ...this.tabs)),
-      ...this.panels,
-      html("div", { class: "ls-legend" }, ...legend.map(([name, symbol, words]) => html("span", {}, html("b", { class: name }, symbol), ` ${words}`))));
-  }
 }
 
 const CALM = {
@@ -315,8 +249,6 @@ const CALM = {
 };
 
 const EXPLAINED = {
-  map: "Each word is a vector of hundreds of numbers, its embedding. Principal component analysis (PCA) draws the directions in which "
-    + "these words differ most. Circles are the true words; filled marks are what the attacker guesses, and travel there.",
   objective: "What the attack makes small: how badly the guess explains the leaked gradient.",
   found: "Words: the share of the true tokens that occur in the guess, in any place (TAG's recover rate). "
     + "ROUGE-L: how much of the sentence is there in the right order.",

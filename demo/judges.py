@@ -8,7 +8,6 @@ Two questions, two prices:
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -22,22 +21,6 @@ CHUNK = 4096  # words ranked at once
 COORDINATES = 384  # of a wide matrix's, looked at to rank words
 
 
-class Judge(Protocol):
-    """What the search needs of a view."""
-
-    per_place: int  # how many of the best-ranked words are worth a forward pass at each place
-    frequent: int  # and how many of the best-ranked frequent words besides: the lens sees little of function words
-
-    def score(self, sentences: Tensor) -> Tensor:
-        """(rows, tokens) ids -> (rows,), 0 for the true sentence."""
-
-    def rank(self, sentence: Tensor, words: Tensor) -> Tensor:
-        """(tokens,) ids, (n,) ids -> (tokens, n): lower is a better fit at that place."""
-
-    def shortlist(self, size: int, sentence: Tensor | None = None) -> Tensor:
-        """About `size` words that may occur at all; a guess lends them a context."""
-
-
 class SpanJudge:
     """Judges by a subspace that all tokens' features share.
 
@@ -46,13 +29,13 @@ class SpanJudge:
     what keeps a search from filling a sentence with its most conspicuous word.
     """
 
-    per_place = 6
+    per_place = 6  # how many of the best-ranked words are worth a forward pass at each place
     DAMPING = 1e-3  # share of a feature's energy below which a direction counts as not covered
     LENS_DAMPING = 0.05  # the same for the lens, whose vectors are only about right
 
     def __init__(self, model: Model, view: View, length: int, seed: int) -> None:
         self.model, self.view, self.length = model, view, length
-        # A head has few dimensions and ffn-out a bent space: the lens sees little of function words through either.
+        # So many frequent words besides: through a head (few dimensions) or ffn-out (a bent space) the lens is dim.
         self.frequent = 12 if len(view.bases) > 1 or view.part == "ffn-out" else 0
         self.lens = lens_at(model, view.layer, view.after_attention, length, seed)
         self.glance, self.glance_bases = self._thinned(seed)

@@ -49,17 +49,9 @@ def gradient_of(model: Model, ids: Tensor, label: int, pieces: Sequence[Piece]) 
         raise ModelError(f"label {label} does not exist: choose 0 to {model.net.classifier.out_features - 1}")
     found = modules(model.net)
     parameters = [getattr(found[piece.module], piece.kind) for piece in pieces]
-    # Parameters stay frozen otherwise, so that attacks build no graph for them.
-    with model.net.alone:
-        for parameter in parameters:
-            parameter.requires_grad_(True)
-        try:
-            with torch.enable_grad():
-                loss = F.cross_entropy(model.net(model.words[ids][None]), torch.tensor([label], device=model.device))
-                values = torch.autograd.grad(loss, parameters, allow_unused=True)
-        finally:
-            for parameter in parameters:
-                parameter.requires_grad_(False)
+    with model.net.thawed(parameters), torch.enable_grad():
+        loss = F.cross_entropy(model.net(model.words[ids][None]), torch.tensor([label], device=model.device))
+        values = torch.autograd.grad(loss, parameters, allow_unused=True)
     return {
         piece.name: torch.zeros_like(parameter) if value is None else value
         for piece, parameter, value in zip(pieces, parameters, values, strict=True)

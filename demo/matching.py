@@ -133,14 +133,9 @@ def plain_distance(leak: Leak, words: Tensor, label: int, kind: str, alpha: floa
     pieces = matched(leak.pieces, leak.gradient)
     found = modules(leak.model.net)
     parameters = [getattr(found[piece.module], piece.kind) for piece in pieces]
-    for parameter in parameters:
-        parameter.requires_grad_(True)
-    try:
+    with leak.model.net.thawed(parameters):
         loss = F.cross_entropy(leak.model.net(words), torch.tensor([label], device=words.device))
         dummy = torch.autograd.grad(loss, parameters, create_graph=True)
-    finally:
-        for parameter in parameters:
-            parameter.requires_grad_(False)
     gaps = [(ours, leak.gradient[piece.name]) for ours, piece in zip(dummy, pieces, strict=True)]
     if kind == "cosine":
         return torch.stack([1 - F.cosine_similarity(a.flatten(), b.flatten(), dim=0) for a, b in gaps]).mean()

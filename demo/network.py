@@ -1,6 +1,8 @@
 """BERT written out as a plain stack, so that an attack can run *part* of it: only up to the matrix that leaked."""
 
 import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -64,6 +66,18 @@ class Network(nn.Module):
     def forward(self, words: Tensor) -> Tensor:
         hidden = self.inputs(self.embed(words), len(self.layers))
         return self.classifier(torch.tanh(self.pooler(hidden[:, self.read_row])))
+
+    @contextmanager
+    def thawed(self, parameters: Sequence[nn.Parameter]) -> Iterator[None]:
+        """Gradients for these parameters; they stay frozen otherwise, so that attacks build no graph for them."""
+        with self.alone:
+            for parameter in parameters:
+                parameter.requires_grad_(True)
+            try:
+                yield
+            finally:
+                for parameter in parameters:
+                    parameter.requires_grad_(False)
 
     def reads_embeddings(self, layer: int) -> bool:
         """Whether the layer's input is the embedded sentence itself (layer 0, and a decoder's)."""

@@ -17,21 +17,18 @@ import torch
 from torch import Tensor
 
 from demo.attacks.base import UNKNOWN_LENGTH, Budget, Snapshot, best_certificate, setting, snapshot
-from demo.attacks.moves import Sentence, change, reorderings, replacements
+from demo.attacks.moves import CHUNK, RUNNERS_UP, SOFTNESS, Sentence, change, kicked, reorderings, replacements
 from demo.attacks.readout import ReadoutSearch
 from demo.attacks.rows import Rows
 from demo.attacks.span import Span
-from demo.judges import Judge, SpanJudge
+from demo.judges import SpanJudge
 from demo.leak import Certificate, Leak
 from demo.lens import frequent_ids
 from demo.readout import ReadoutJudge
 from demo.subspace import View, read_length, views
 
-CHUNK = 32  # sentences scored between two snapshots: as fast per sentence as larger ones, and ten a second to watch
 MARGIN = 1e-7  # a score must fall by this to count as better: less is rounding
-RUNNERS_UP = 3
 ARTICLES = 12  # frequent words that a stuck guess is tried with in every other place
-SOFTNESS = 0.05  # turns the judge's ranks into confidences on screen
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,7 @@ def searchable(leak: Leak) -> list[View]:
 class Search:
     """One best-first search: every sentence scored so far, those still to explore, and the best of all."""
 
-    def __init__(self, settings: Certified, leak: Leak, judge: Judge, length: int, seed: int) -> None:
+    def __init__(self, settings: Certified, leak: Leak, judge: SpanJudge, length: int, seed: int) -> None:
         self.settings, self.leak, self.judge, self.length = settings, leak, judge, length
         self.generator = torch.Generator().manual_seed(seed)
         self.frequent = frequent_ids(leak.model)[: settings.frequent]
@@ -200,14 +197,9 @@ class Search:
 
     def kicked(self, best: Sentence) -> Sentence:
         """The best guess with a random stretch moved elsewhere and some words drawn anew, as the lens sees fit."""
-        chance = torch.softmax(-self.ranks.cpu() / SOFTNESS, dim=1)
+        chance = torch.softmax(-self.ranks[1:-1].cpu() / SOFTNESS, dim=1)
         drawn = self.words.cpu()[torch.multinomial(chance, 1, generator=self.generator)[:, 0]].tolist()
-        share = 0.2 + 0.8 * float(torch.rand(1, generator=self.generator))
-        renewed = (torch.rand(self.length, generator=self.generator) < share).tolist()
-        inner = [drawn[i] if renewed[i] else best[i] for i in self.inner]
-        start, end, target = sorted(torch.randint(len(inner) + 1, (3,), generator=self.generator).tolist())
-        inner = inner[:start] + inner[end:target] + inner[start:end] + inner[target:]
-        return (best[0], *inner, best[-1])
+        return kicked(best, drawn, self.generator)
 
     # -- bookkeeping -------------------------------------------------------------------------------------------------
 

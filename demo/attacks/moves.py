@@ -7,6 +7,9 @@ import torch
 from demo.models import Model
 
 Sentence = tuple[int, ...]
+CHUNK = 32  # sentences scored between two snapshots: as fast per sentence as larger ones, and ten a second to watch
+RUNNERS_UP = 3
+SOFTNESS = 0.05  # turns a judge's ranks into chances: to draw words by, and as confidences on screen
 
 
 def reorderings(sentence: Sentence, limit: int, generator: torch.Generator) -> list[Sentence]:
@@ -37,6 +40,16 @@ def replacements(sentence: Sentence, words: list[int]) -> list[Sentence]:
         rest = [*sentence[:source], *sentence[source + 1 :]]
         found += [(*rest[:target], word, *rest[target:]) for word in words]
     return found
+
+
+def kicked(best: Sentence, drawn: list[int], generator: torch.Generator) -> Sentence:
+    """A guess with some words replaced by those drawn for each inner place, and a random stretch moved elsewhere."""
+    share = 0.2 + 0.8 * float(torch.rand(1, generator=generator))
+    renewed = (torch.rand(len(drawn), generator=generator) < share).tolist()
+    inner = [new if fresh else old for new, old, fresh in zip(drawn, best[1:-1], renewed, strict=True)]
+    start, end, target = sorted(torch.randint(len(inner) + 1, (3,), generator=generator).tolist())
+    inner = inner[:start] + inner[end:target] + inner[start:end] + inner[target:]
+    return (best[0], *inner, best[-1])
 
 
 def some(found: list[Sentence], limit: int, generator: torch.Generator) -> list[Sentence]:

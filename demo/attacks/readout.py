@@ -13,15 +13,12 @@ import torch
 from torch import Tensor
 
 from demo.attacks.base import Budget, Snapshot, best_certificate, snapshot
-from demo.attacks.moves import Sentence, change, copies, reorderings
+from demo.attacks.moves import CHUNK, RUNNERS_UP, SOFTNESS, Sentence, change, copies, kicked, reorderings
 from demo.leak import Certificate, Leak
 from demo.lens import frequent_ids, random_sentences
 from demo.readout import ReadoutJudge
 
-RUNNERS_UP = 3
 SHOWN = 32  # words per place that draw a guess on screen towards them
-SOFTNESS = 0.05  # turns the judge's ranks into confidences on screen
-CHUNK = 32  # sentences scored between two snapshots: as fast per sentence as larger ones, and ten a second to watch
 
 
 class ReadoutSearch:
@@ -185,12 +182,7 @@ class ReadoutSearch:
         """The best guess with a random stretch moved elsewhere and some words drawn anew, as the lens sees fit."""
         chance = torch.softmax(-self.ranks.cpu() / SOFTNESS, dim=1)
         drawn = self.words.cpu().gather(1, torch.multinomial(chance, 1, generator=self.generator))[:, 0].tolist()
-        share = 0.2 + 0.8 * float(torch.rand(1, generator=self.generator))
-        renewed = (torch.rand(self.length, generator=self.generator) < share).tolist()
-        inner = [drawn[i - 1] if renewed[i] else self.best[i] for i in self.inner]
-        start, end, target = sorted(torch.randint(len(inner) + 1, (3,), generator=self.generator).tolist())
-        inner = inner[:start] + inner[end:target] + inner[start:end] + inner[target:]
-        return (self.best[0], *inner, self.best[-1])
+        return kicked(self.best, drawn, self.generator)
 
     # -- bookkeeping -------------------------------------------------------------------------------------------------
 
