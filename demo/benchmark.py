@@ -38,10 +38,11 @@ def result(experiment: Experiment) -> Row:
         **describe(experiment),
         "sentence": experiment.sentence,
         "reconstruction": frame.text,
-        "tokens": len(case.secret.ids) - 2,
+        "tokens": len(case.secret.ids) - 2 * len(case.secret.sentences),
         "certified": frame.certified,
         "residual": shot.certificate.residual if shot.certificate else None,
         **asdict(frame.scores),
+        "masks_right": None if frame.masks_right is None else float(frame.masks_right.mean()),
         "best_recover_rate": frame.best_recover_rate,
         "seconds": round(shot.seconds, 3),
         "steps": shot.step,
@@ -62,7 +63,11 @@ def describe(experiment: Experiment) -> Row:
         "attack": experiment.attack,
         "budget": experiment.seconds,
         "seed": experiment.seed,
-        "label": experiment.label,
+        "labels": list(experiment.labels),
+        "batch": max(1, len(experiment.sentences)),
+        "dropout": experiment.dropout,
+        "frozen_embeddings": experiment.frozen_embeddings,
+        "settings": [list(setting) for setting in experiment.settings],
         "knows": [name for name in ("length", "label") if getattr(experiment, f"knows_{name}")],
     }
 
@@ -106,9 +111,11 @@ def attack_command(options: argparse.Namespace) -> None:
     base = Experiment(
         "", model=options.model, weights=weights, slice=options.slice, layers=options.layer, attack=options.attack,
         knows_length=not options.unknown_length, knows_label=not options.unknown_label, seconds=options.seconds,
-        steps=options.steps, seed=options.seed, device=options.device,
+        steps=options.steps, seed=options.seed, device=options.device, dropout=options.dropout,
+        frozen_embeddings=options.frozen_embeddings,
+        settings=settings_from(options.set, options.attack),
     )  # fmt: skip
-    experiments = [replace(base, sentence=e.sentence, label=e.label) for e in examples[: options.limit]]
+    experiments = batches(base, examples[: options.limit], options.batch)
     rows = []
     try:
         for row in measure(experiments, options.out):
@@ -117,6 +124,35 @@ def attack_command(options: argparse.Namespace) -> None:
     finally:
         if rows:
             print(summary(rows), file=sys.stderr)
+
+
+def batches(base: Experiment, examples: Sequence[sentences.Example], size: int) -> list[Experiment]:
+    """The experiment on the examples, so many at a time, in their order; the last batch may be smaller."""
+    groups = [examples[start : start + size] for start in range(0, len(examples), size)]
+    return [
+        replace(base, sentence="\n".join(e.sentence for e in group), labels=tuple(e.label for e in group))
+        for group in groups
+    ]
+
+
+def settings_from(texts: Sequence[str], attack: str) -> tuple[tuple[str, float | str | bool], ...]:
+    """masks=false -> ("masks", False), as the attack's own field is of that kind."""
+    found: list[tuple[str, float | str | bool]] = []
+    for text in texts:
+        name, _, value = text.partition("=")
+        default = getattr(ATTACKS[attack], name, None)
+        if isinstance(default, bool):
+            if value not in ("true", "false"):
+                raise ValueError(f"{name} is {value!r}: give true or false")
+            found.append((name, value == "true"))
+        elif isinstance(default, int | float):
+            try:
+                found.append((name, type(default)(value)))
+            except ValueError:
+                raise ValueError(f"{name} is {value!r}: give a number") from None
+        else:
+            found.append((name, value))
+    return tuple(found)
 
 
 def claims_command(options: argparse.Namespace) -> None:
@@ -131,7 +167,7 @@ def claims_command(options: argparse.Namespace) -> None:
         tokenizer = load("minilm").tokenizer
         fitting = [e for e in examples if claim.fits(e.sentence, len(tokenizer.tokenize(e.sentence)))]
         chosen = fitting[: options.limit or claim.sentences]
-        experiments = [replace(x, sentence=e.sentence, label=e.label) for x in claim.experiments for e in chosen]
+        experiments = [one for x in claim.experiments for one in batches(x, chosen, claim.batch)]
         print(f"\n### {claim.title}\n\n{table(list(measure(experiments, options.out)), claim.by)}", flush=True)
 
 
@@ -186,6 +222,10 @@ def parser() -> argparse.ArgumentParser:
     attack.add_argument("--seed", type=int, default=0)
     attack.add_argument("--unknown-length", action="store_true", help="the attacker is not told the length")
     attack.add_argument("--unknown-label", action="store_true", help="the attacker is not told the label")
+    attack.add_argument("--dropout", type=_rate, default=0.0, help="the client's rate, 0 to 0.4, or own: the model's")
+    attack.add_argument("--frozen-embeddings", action="store_true", help="the client does not train its embeddings")
+    attack.add_argument("--batch", type=_positive, default=1, help="sentences in one gradient, 1 to 8")
+    attack.add_argument("--set", action="append", default=[], help="change the attack, e.g. masks=false")
     attack.add_argument("--out", help="append the results here too; rows already there are not measured again")
 
     speed = commands.add_parser("speed", parents=[common], help="plain autograd against the matcher")
@@ -227,6 +267,15 @@ def _layers(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a layer, nor a list like 0,3") from None
+
+
+def _rate(text: str) -> float | None:
+    if text == "own":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a rate like 0.1, nor own") from None
 
 
 def _positive(text: str) -> int:

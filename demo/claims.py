@@ -20,6 +20,7 @@ class Claim:
     sentences: int = 20
     words: tuple[int, int] = (1, 10)
     tokens: tuple[int, int] = (1, 512)  # without [CLS] and [SEP]
+    batch: int = 1
     by: Callable[[Row], str] = lambda row: f"{row['slice']} {','.join(map(str, row['layers']))}"  # type: ignore[call-overload]
 
     def fits(self, sentence: str, tokens: int) -> bool:

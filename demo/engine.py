@@ -7,10 +7,13 @@ for frame in run(Experiment("the cat sat on the mat", slice="query", layers=(2,)
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import torch
+from torch import Tensor
+
 from demo.attacks import ATTACKS, Attack, Budget, Snapshot
 from demo.attacks.base import with_settings
 from demo.leak import Leak, Secret, share
-from demo.metrics import Scores, score
+from demo.metrics import Scores, mask_accuracy, matched, score_batch
 from demo.models import MODELS, Model, Weights, load
 from demo.slices import count, select
 from demo.slices import share as share_of
@@ -20,8 +23,8 @@ from demo.slices import share as share_of
 class Experiment:
     """The whole state of a run; two equal ones give equal results."""
 
-    sentence: str
-    label: int = 1
+    sentence: str  # a batch: one sentence a line
+    labels: tuple[int, ...] = (1,)  # one for each sentence, or one for all
     model: str = "minilm"
     weights: Weights | None = None  # None: the model's own default
     slice: str = "query"
@@ -34,6 +37,12 @@ class Experiment:
     seed: int = 0
     device: str | None = None
     settings: tuple[tuple[str, float | str | bool], ...] = ()  # changes to the attack's own fields
+    dropout: float | None = 0.0  # the client's rate in train mode; None: the model's own
+    frozen_embeddings: bool = False  # the client does not train its embeddings, so their gradient is not shared
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        return tuple(line.strip() for line in self.sentence.splitlines() if line.strip())
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,35 +58,44 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A snapshot with its scores. `best_recover_rate` is TAG's: the best of all iterations so far."""
+    """A snapshot with its scores, a batch's sentences in the order of the true ones they are most like."""
 
     snapshot: Snapshot
     text: str
     scores: Scores
-    best_recover_rate: float
+    best_recover_rate: float  # TAG's: the best of all iterations so far
+    masks_right: Tensor | None = None  # (tokens,): the share of each embedding's coordinates told right as kept or not
 
     @property
     def certified(self) -> bool:
-        certificate = self.snapshot.certificate
-        return certificate is not None and certificate.holds
+        return self.snapshot.certified
 
 
 def set_up(experiment: Experiment) -> Case:
     """Loads the model, takes the client's step and shares the slice; errors name the input that was wrong."""
     if experiment.attack not in ATTACKS:
         raise ValueError(f"unknown attack {experiment.attack!r}: choose one of {', '.join(ATTACKS)}")
-    if experiment.model in MODELS and not experiment.sentence.strip():
+    if experiment.model in MODELS and not experiment.sentences:
         raise ValueError("the sentence is empty: give at least one word")
     if experiment.seconds <= 0 or experiment.steps < 1:
         raise ValueError("the budget is empty: give more than 0 seconds and at least 1 step")
     model = load(experiment.model, experiment.weights, experiment.device)
-    secret = Secret(model.encode(experiment.sentence), experiment.label)
-    pieces = select(model, experiment.slice, experiment.layers)
+    secret = secret_of(experiment, model)
+    pieces = select(model, experiment.slice, experiment.layers, experiment.frozen_embeddings)
     leak = share(model, secret, pieces, experiment.knows_length, experiment.knows_label)
     reason = attack_of(experiment).supports(leak)
     if reason:
         raise ValueError(f"{experiment.attack} cannot attack this: {reason}")
     return Case(model, secret, leak, count(pieces), share_of(model, pieces))
+
+
+def secret_of(experiment: Experiment, model: Model) -> Secret:
+    """The client's side of an experiment."""
+    ids, labels = [model.encode(sentence) for sentence in experiment.sentences], experiment.labels
+    if len(labels) not in (1, len(ids)):
+        raise ValueError(f"{len(labels)} labels for {len(ids)} sentences: give one for each, or one for all")
+    rate = model.net.config.hidden_dropout_prob if experiment.dropout is None else experiment.dropout
+    return Secret.of(model, ids, labels if len(labels) == len(ids) else labels * len(ids), rate, experiment.seed)
 
 
 def attack_of(experiment: Experiment) -> Attack:
@@ -87,9 +105,31 @@ def attack_of(experiment: Experiment) -> Attack:
 def run(experiment: Experiment, case: Case | None = None) -> Iterator[Frame]:
     """The attack's progress, frame by frame; closing the generator stops it."""
     case = case or set_up(experiment)
-    budget = Budget(experiment.seconds, experiment.steps)
-    truth, best = case.secret.ids.cpu(), 0.0
+    budget, best = Budget(experiment.seconds, experiment.steps), 0.0
     for snapshot in attack_of(experiment).run(case.leak, budget, experiment.seed):
-        scores = score(case.model, truth, snapshot.ids)
-        best = max(best, scores.recover_rate)
-        yield Frame(snapshot, case.model.text(snapshot.ids), scores, best)
+        frame = scored(case, snapshot, best)
+        best = frame.best_recover_rate
+        yield frame
+
+
+def scored(case: Case, snapshot: Snapshot, best: float) -> Frame:
+    """The snapshot beside the truth."""
+    truth, guess = [ids.cpu() for ids in case.secret.sentences], [snapshot.ids]
+    if case.leak.batch > 1:
+        guess = case.model.sentences(snapshot.ids)
+        ends = torch.tensor([len(ids) for ids in guess]).cumsum(0).tolist()
+        snapshot = snapshot.in_order(matched(truth, guess), [0, *ends[:-1]], ends)
+        guess = case.model.sentences(snapshot.ids)
+    scores = score_batch(case.model, truth, guess)
+    right = None
+    if snapshot.kept is not None and len(snapshot.ids) == len(case.secret.ids):
+        right = mask_accuracy(true_masks(case.secret, snapshot.kept), snapshot.kept)
+    text = "\n".join(case.model.text(ids) for ids in guess)
+    return Frame(snapshot, text, scores, max(best, scores.recover_rate), right)
+
+
+def true_masks(secret: Secret, like: Tensor) -> Tensor:
+    """(tokens, hidden) bool: which coordinates of each embedding the client's dropout kept."""
+    if not secret.masks:
+        return torch.ones_like(like)
+    return torch.cat([masks["embedding"][0] for masks in secret.masks]).cpu() > 0

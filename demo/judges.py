@@ -7,7 +7,7 @@ Two questions, two prices:
   (`demo.lens`), corrected by the state that the current guess really has: the better the guess, the sharper the lens.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from demo.lens import BATCH, embedded_at, lens_at, random_sentences
 from demo.models import Model
-from demo.subspace import View
+from demo.subspace import View, basis_of
 
 CHUNK = 4096  # words ranked at once
 COORDINATES = 384  # of a wide matrix's, looked at to rank words
@@ -27,18 +27,26 @@ class SpanJudge:
     A guess is right when its features span the very subspace of the leak. That asks two things: each feature lies in it
     (else the word is wrong), and together they cover it (else a word is repeated where another belongs). The second is
     what keeps a search from filling a sentence with its most conspicuous word.
+
+    In a batch all sentences share the subspace, and a guess is one of them: it has to cover what those found so far,
+    `known`, do not.
     """
 
     per_place = 6  # how many of the best-ranked words are worth a forward pass at each place
     DAMPING = 1e-3  # share of a feature's energy below which a direction counts as not covered
     LENS_DAMPING = 0.05  # the same for the lens, whose vectors are only about right
 
-    def __init__(self, model: Model, view: View, length: int, seed: int) -> None:
+    def __init__(self, model: Model, view: View, length: int, seed: int, total: int = 0, batch: int = 1) -> None:
+        """`total` are the tokens of the whole batch; without, of the one sentence."""
         self.model, self.view, self.length = model, view, length
+        # A basis of lower rank is only a part of the tokens' span: they need not lie in it.
+        self.full = [basis.shape[1] + batch * view.centred >= (total or length) for basis in view.bases]
+        self.known = [torch.empty(0, basis.shape[0], device=model.device) for basis in view.bases]
         # So many frequent words besides: through a head (few dimensions) or ffn-out (a bent space) the lens is dim.
         self.frequent = 12 if len(view.bases) > 1 or view.part == "ffn-out" else 0
         self.lens = lens_at(model, view.layer, view.after_attention, length, seed)
         self.glance, self.glance_bases = self._thinned(seed)
+        self.glance_known = [basis.T[:0] for basis in self.glance_bases]
         self._seen: tuple[Tensor, Tensor] | None = None  # the words ranked last, and what the lens sees of them
 
     def _thinned(self, seed: int) -> tuple[Callable[[Tensor], list[Tensor]], tuple[Tensor, ...]]:
@@ -65,17 +73,43 @@ class SpanJudge:
     def _distance(self, stream: Tensor) -> Tensor:
         total = torch.zeros(len(stream), device=stream.device)
         identity = torch.eye(self.length, device=stream.device)
-        for features, basis in zip(self.view.features(self.model.net, stream), self.view.bases, strict=True):
-            if self.view.centred:
-                features = features - features.mean(1, keepdim=True)
+        for features, basis, known, full in zip(
+            self._features(stream), self.view.bases, self.known, self.full, strict=True
+        ):
             inside = features @ basis  # (rows, tokens, rank)
             energy = features.square().sum(-1)
             damping = self.DAMPING * energy.mean(1)[:, None, None] * identity
-            covered = torch.linalg.solve(features @ features.mT + damping, inside @ inside.mT)
-            total += 1 - covered.diagonal(dim1=1, dim2=2).sum(1) / basis.shape[1]
-            if basis.shape[1] + self.view.centred == self.length:  # else the basis is only a part of their span
+            if full:
                 total += (1 - inside.square().sum(-1) / energy).mean(1)
+            if len(known):
+                features = features - (features @ known.T) @ known
+                inside = features @ basis
+            covered = torch.linalg.solve(features @ features.mT + damping, inside @ inside.mT)
+            rank = min(basis.shape[1], self.length - self.view.centred)
+            total += 1 - covered.diagonal(dim1=1, dim2=2).sum(1) / rank
         return total / len(self.view.bases)
+
+    def _features(self, stream: Tensor) -> list[Tensor]:
+        """(rows, tokens, hidden) -> each group's (rows, tokens, width)."""
+        features = self.view.features(self.model.net, stream)
+        return [x - x.mean(1, keepdim=True) for x in features] if self.view.centred else features
+
+    @torch.no_grad()
+    def outside(self, sentence: Tensor) -> float:
+        """The largest share of any token's feature that lies outside of the subspace: rounding, for a true sentence."""
+        found = [
+            1 - (x @ basis).square().sum(-1) / x.square().sum(-1)
+            for x, basis in zip(self._features(self._stream(sentence[None])), self.view.bases, strict=True)
+        ]
+        return float(torch.stack(found).max())
+
+    @torch.no_grad()
+    def learn(self, sentences: Sequence[Tensor]) -> None:
+        """These sentences of the batch are found: the next one has to cover what they leave."""
+        streams = [self._stream(ids[None]) for ids in sentences]
+        self.known = [_rows_of(parts) for parts in zip(*map(self._features, streams), strict=True)]
+        glances = [[x - x.mean(1, keepdim=True) * self.view.centred for x in self.glance(s)] for s in streams]
+        self.glance_known = [_rows_of(parts) for parts in zip(*glances, strict=True)]
 
     @torch.no_grad()
     def rank(self, sentence: Tensor, words: Tensor) -> Tensor:
@@ -87,12 +121,13 @@ class SpanJudge:
         candidates = self._seen[1] + correction[:, None]
         inside, energy = (torch.zeros(candidates.shape[:2], device=stream.device) for _ in range(2))
         ours, theirs = self.glance(stream), self.glance(candidates)
-        for rows, choices, basis in zip(ours, theirs, self.glance_bases, strict=True):
+        for rows, choices, basis, known in zip(ours, theirs, self.glance_bases, self.glance_known, strict=True):
             if self.view.centred:
                 choices, rows = choices - rows.mean(0), rows - rows.mean(0)
             damping = self.LENS_DAMPING * rows.square().sum(1).mean()
+            known = known * rows.square().sum(1).mean().sqrt()  # as long as the others, or damping would forget them
             for place in range(self.length):
-                others = torch.cat([rows[:place], rows[place + 1 :]])
+                others = torch.cat([rows[:place], rows[place + 1 :], known])
                 gram = others @ others.T + damping * torch.eye(len(others), device=rows.device)
                 new = choices[place] - torch.linalg.solve(gram, others @ choices[place].T).T @ others
                 inside[place] += (new @ basis).square().sum(1)
@@ -117,6 +152,11 @@ class SpanJudge:
             for features, basis in zip(self.glance(part), self.glance_bases, strict=True):
                 total += 1 - (features @ basis).square().sum(1) / features.square().sum(1)
         return self.model.ordinary[outside.argsort()[:size]]
+
+
+def _rows_of(parts: Sequence[Tensor]) -> Tensor:
+    """Sentences' features, (1, tokens, width) each -> orthonormal rows (dimensions, width) that span them all."""
+    return basis_of(torch.cat([part[0] for part in parts])).T
 
 
 def best_at_each_place(words: Tensor, ranks: Tensor, size: int) -> Tensor:

@@ -7,10 +7,12 @@ A linear layer's gradient is G′ = Δ′ᵀX′. With the leaked G kept as low-
 which costs tokens² instead of parameters, and keeps the rows of a batch apart: each row is a candidate of its own.
 
     matcher = Matcher(leak)
-    matcher.distance(words, labels, "cosine")  # (rows, tokens, hidden), (rows, classes) -> (rows,)
+    matcher.distance(words, labels, "cosine")  # (rows, tokens, hidden), (rows, sentences, classes) -> (rows,)
+
+A batch of sentences is one candidate too: their tokens stand side by side in X′ and Δ′, and the same lines hold.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 import torch
@@ -19,6 +21,7 @@ from torch.nn import functional as F
 
 from demo.leak import FLOOR, Gradient, Leak
 from demo.models import Model
+from demo.network import NONE, Masks
 from demo.slices import Piece, modules
 from demo.subspace import basis_of
 
@@ -28,8 +31,9 @@ DISTANCES = ("l2", "cosine", "l2+l1")
 class Matcher:
     """Distances between the leaked gradient and those of dummy word vectors."""
 
-    def __init__(self, leak: Leak, alpha: float = 0.1) -> None:
-        self.model, self.alpha = leak.model, alpha
+    def __init__(self, leak: Leak, lengths: Sequence[int] = (), alpha: float = 0.1) -> None:
+        """`lengths` take a batch apart; one sentence may have any."""
+        self.model, self.alpha, self.lengths = leak.model, alpha, tuple(lengths)
         self.pieces, self.gradient = matched(leak.pieces, leak.gradient), leak.gradient
         self.modules = {piece.module: modules(leak.model.net)[piece.module] for piece in self.pieces}
         self.factors = {
@@ -39,12 +43,15 @@ class Matcher:
         }
         self.squares = {piece.name: leak.gradient[piece.name].square().sum() for piece in self.pieces}
 
-    def distance(self, words: Tensor, labels: Tensor, kind: str, graph: bool = True) -> Tensor:
-        """(rows, tokens, hidden) word vectors and (rows, classes) label probabilities -> (rows,).
+    def distance(
+        self, words: Tensor, labels: Tensor, kind: str, graph: bool = True, masks: Sequence[Masks] = ()
+    ) -> Tensor:
+        """(rows, tokens, hidden) word vectors and (rows, sentences, classes) label probabilities -> (rows,).
 
-        `graph=False` is for scoring: a first-order pass whose result cannot be differentiated.
+        `graph=False` is for scoring: a first-order pass whose result cannot be differentiated. `masks` are what each
+        sentence's dropout is supposed to have been, with a row for every candidate.
         """
-        inputs, deltas = self._backward(words, labels, graph)
+        inputs, deltas = self._backward(words, labels, graph, masks)
         total = torch.zeros(len(words), device=words.device)
         for piece in self.pieces:
             x, delta = inputs[piece.module], deltas[piece.module]
@@ -60,16 +67,20 @@ class Matcher:
                 total = total + (1 - dot / (square * leaked).sqrt().clamp_min(1e-30)) / len(self.pieces)
         return total if graph else total.detach()
 
-    def _backward(self, words: Tensor, labels: Tensor, graph: bool) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    def _backward(
+        self, words: Tensor, labels: Tensor, graph: bool, masks: Sequence[Masks]
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Each exposed module's inputs and the loss's gradient at its outputs: (rows, tokens, width) both."""
-        inputs: dict[str, Tensor] = {}
-        outputs: dict[str, Tensor] = {}
+        inputs: dict[str, list[Tensor]] = {name: [] for name in self.modules}
+        outputs: dict[str, list[Tensor]] = {name: [] for name in self.modules}
+        lengths = self.lengths or (words.shape[1],)
 
         def keep(name: str) -> Callable:
             def hook(module: nn.Module, given: tuple, result: Tensor) -> None:
                 # Position and type are added to the word before the norm: its input is where their δ arrives.
                 summed = name in ("position", "type")
-                inputs[name], outputs[name] = given[0], given[0] if summed else result
+                inputs[name].append(given[0])
+                outputs[name].append(given[0] if summed else result)
 
             return hook
 
@@ -78,13 +89,16 @@ class Matcher:
                 module = self.model.net.embeddings.LayerNorm if name in ("position", "type") else module
                 hooks.callback(module.register_forward_hook(keep(name)).remove)
             words = words if words.requires_grad else words.detach().requires_grad_(True)
-            loss = F.cross_entropy(self.model.net(words), labels, reduction="sum")
-            found = torch.autograd.grad(loss, list(outputs.values()), create_graph=graph, allow_unused=True)
-        deltas = {
-            name: _rows(torch.zeros_like(output) if delta is None else delta)
-            for (name, output), delta in zip(outputs.items(), found, strict=True)
+            loss = torch.zeros((), device=words.device)
+            for n, sentence in enumerate(words.split(lengths, dim=1)):
+                logits = self.model.net(sentence, masks[n] if masks else NONE)
+                loss = loss + F.cross_entropy(logits, labels[:, n], reduction="sum") / len(lengths)
+            flat = [output for parts in outputs.values() for output in parts]
+            found = iter(torch.autograd.grad(loss, flat, create_graph=graph, allow_unused=True))
+        deltas = {name: [_or_zero(next(found), output) for output in parts] for name, parts in outputs.items()}
+        return {name: _beside(parts) for name, parts in inputs.items()}, {
+            name: _beside(parts) for name, parts in deltas.items()
         }
-        return {name: _rows(x) for name, x in inputs.items()}, deltas
 
     def _products(self, piece: Piece, x: Tensor, delta: Tensor) -> tuple[Tensor, Tensor]:
         """⟨g′, g⟩ and ‖g′‖² of each row."""
@@ -98,7 +112,7 @@ class Matcher:
     def _built(self, piece: Piece, x: Tensor, delta: Tensor) -> Tensor:
         """The dummy gradient itself, (rows, …, …): cheap for vectors, and unavoidable for L1."""
         if piece.part == "position":
-            return delta
+            return _by_place(delta, self.lengths or (delta.shape[1],))
         if piece.part == "type" or piece.kind == "bias":
             return delta.sum(1, keepdim=True)
         if isinstance(self.modules[piece.module], nn.LayerNorm):
@@ -109,7 +123,7 @@ class Matcher:
     def _leaked(self, piece: Piece, delta: Tensor) -> Tensor:
         leaked = self.gradient[piece.name]
         if piece.part == "position":
-            return leaked[: delta.shape[1]]
+            return leaked[: max(self.lengths or (delta.shape[1],))]
         return leaked[:1] if piece.part == "type" else leaked if leaked.dim() == 2 else leaked[None]
 
     def _alpha(self, piece: Piece) -> float:
@@ -142,12 +156,14 @@ def plain_distance(leak: Leak, words: Tensor, label: int, kind: str, alpha: floa
     squares = torch.stack([(a - b).square().sum() for a, b in gaps]).sum()
     if kind == "l2":
         return squares
-    weights = Matcher(leak, alpha)
+    weights = Matcher(leak, alpha=alpha)
     return squares + sum(weights._alpha(p) * (a - b).abs().sum() for p, (a, b) in zip(pieces, gaps, strict=True))
 
 
-def one_hot(model: Model, label: int, rows: int) -> Tensor:
-    return F.one_hot(torch.full((rows,), label, device=model.device), model.net.classifier.out_features).float()
+def one_hot(model: Model, labels: Sequence[int], rows: int) -> Tensor:
+    """(rows, sentences, classes)"""
+    sure = F.one_hot(torch.tensor(labels, device=model.device), model.net.classifier.out_features)
+    return sure.float().expand(rows, -1, -1)
 
 
 def _factors(gradient: Tensor) -> tuple[Tensor, Tensor]:
@@ -156,6 +172,16 @@ def _factors(gradient: Tensor) -> tuple[Tensor, Tensor]:
     return gradient @ right, right
 
 
-def _rows(x: Tensor) -> Tensor:
-    """(rows, width), as the pooler and the classifier have it -> (rows, 1, width)."""
-    return x if x.dim() == 3 else x[:, None]
+def _beside(parts: Sequence[Tensor]) -> Tensor:
+    """Each sentence's (rows, tokens, width), or (rows, width) as the head has it -> all tokens of the batch."""
+    return torch.cat([x if x.dim() == 3 else x[:, None] for x in parts], dim=1)
+
+
+def _or_zero(delta: Tensor | None, output: Tensor) -> Tensor:
+    return torch.zeros_like(output) if delta is None else delta
+
+
+def _by_place(delta: Tensor, lengths: Sequence[int]) -> Tensor:
+    """(rows, tokens of all sentences, hidden) -> (rows, places, hidden): a place's row sums over the sentences."""
+    longest = max(lengths)
+    return sum(F.pad(part, (0, 0, 0, longest - part.shape[1])) for part in delta.split(tuple(lengths), dim=1))  # type: ignore[return-value]

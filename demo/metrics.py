@@ -5,10 +5,13 @@ after LAMP report that.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
+import torch
 from rouge_score import rouge_scorer, tokenizers
+from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from demo.models import Model
@@ -31,13 +34,39 @@ class Scores:
 
 def score(model: Model, truth: Tensor, guess: Tensor) -> Scores:
     """Compares two id sequences (tokens,), both with [CLS] and [SEP] at their ends."""
-    true, guessed = truth[1:-1].tolist(), guess[1:-1].tolist()
-    found = sum((Counter(true) & Counter(guessed)).values())
-    in_place = sum(a == b for a, b in zip(true, guessed, strict=False))
     texts = model.text(truth), model.text(guess)
     plain = _rouge(*texts)
     special = _rouge(*(f"[CLS] {text} [SEP]" for text in texts))
-    return Scores(found / len(true), in_place / len(true), true == guessed, *plain, *special)
+    exact = torch.equal(truth[1:-1], guess[1:-1])
+    return Scores(_found(truth, guess), _in_place(truth, guess), exact, *plain, *special)
+
+
+def matched(truth: Sequence[Tensor], guess: Sequence[Tensor]) -> list[int]:
+    """Which guess belongs to each true sentence, so that the most words are found; a batch has no order of its own."""
+    likeness = [[_found(a, b) + _in_place(a, b) for b in guess] for a in truth]
+    return linear_sum_assignment(likeness, maximize=True)[1].tolist()
+
+
+def score_batch(model: Model, truth: Sequence[Tensor], guess: Sequence[Tensor]) -> Scores:
+    """The mean over the sentences, matched already; `exact` if all are."""
+    each = [score(model, a, b) for a, b in zip(truth, guess, strict=True)]
+    means = {f.name: sum(getattr(one, f.name) for one in each) / len(each) for f in fields(Scores)}
+    return Scores(**{**means, "exact": all(one.exact for one in each)})
+
+
+def mask_accuracy(kept: Tensor, guessed: Tensor) -> Tensor:
+    """(tokens, width) bool each -> (tokens,): the share of coordinates of which it was told right if they were kept."""
+    return (kept == guessed).float().mean(1)
+
+
+def _found(truth: Tensor, guess: Tensor) -> float:
+    true, guessed = truth[1:-1].tolist(), guess[1:-1].tolist()
+    return sum((Counter(true) & Counter(guessed)).values()) / len(true)
+
+
+def _in_place(truth: Tensor, guess: Tensor) -> float:
+    true, guessed = truth[1:-1].tolist(), guess[1:-1].tolist()
+    return sum(a == b for a, b in zip(true, guessed, strict=False)) / len(true)
 
 
 class _Words(tokenizers.Tokenizer):

@@ -102,11 +102,19 @@ class Model:
             raise ModelError(f"the sentence has {len(ids)} tokens, but {self.id} reads at most {limit}")
         return torch.tensor(ids, device=self.device)
 
-    def blank(self, length: int) -> Tensor:
-        """[CLS] [MASK] … [MASK] [SEP]: a sentence of which only the length is known."""
-        ids = torch.full((length,), self.tokenizer.mask_token_id, device=self.device)
-        ids[0], ids[-1] = self.first_last
+    def blank(self, *lengths: int) -> Tensor:
+        """[CLS] [MASK] … [MASK] [SEP]: a sentence, or some end to end, of which only the length is known."""
+        ids = torch.full((sum(lengths),), self.tokenizer.mask_token_id, device=self.device)
+        start = 0
+        for length in lengths:
+            ids[start], ids[start + length - 1] = self.first_last
+            start += length
         return ids
+
+    def sentences(self, ids: Tensor) -> list[Tensor]:
+        """A batch laid end to end -> its sentences, each from its [CLS] on."""
+        starts = (ids == self.first_last[0]).nonzero()[:, 0].tolist()
+        return [ids[start:end] for start, end in zip(starts, [*starts[1:], len(ids)], strict=True)]
 
     def text(self, ids: Tensor) -> str:
         """Readable text; of the special tokens only [UNK] is kept, as it stands for something the person wrote."""

@@ -1,7 +1,7 @@
 """BERT written out as a plain stack, so that an attack can run *part* of it: only up to the matrix that leaked."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,9 +12,13 @@ from transformers.models.bert.modeling_bert import BertEmbeddings, BertLayer
 
 LABELS = 2  # sentence classification with two labels, as in the papers
 
+# Dropout in train mode: site -> what the numbers there are multiplied by, 0 if dropped and 1 / (1 - rate) if kept.
+Masks = Mapping[str, Tensor]
+NONE: Masks = {}  # eval mode
+
 
 class Network(nn.Module):
-    """BERT with a pooler and a classifier, its stages callable one by one. No padding, no mask, eval mode."""
+    """BERT with a pooler and a classifier, its stages callable one by one. No padding; dropout only by given masks."""
 
     def __init__(self, config: BertConfig, decoder: bool = False) -> None:
         super().__init__()
@@ -35,37 +39,54 @@ class Network(nn.Module):
         """One BertLayer, whose parts are reached by their names."""
         return self.layers[layer]
 
-    def embed(self, words: Tensor) -> Tensor:
+    def embed(self, words: Tensor, masks: Masks = NONE) -> Tensor:
         """Word vectors (rows, tokens, hidden) -> what layer 0 reads: LayerNorm(word + position + type)."""
         tables = self.embeddings
         positions = tables.position_embeddings.weight[: words.shape[-2]]
-        return tables.LayerNorm(words + positions + tables.token_type_embeddings.weight[0])
+        embedded = tables.LayerNorm(words + positions + tables.token_type_embeddings.weight[0])
+        return _masked(embedded, masks, "embedding")
 
-    def inputs(self, embedded: Tensor, layer: int) -> Tensor:
+    def inputs(self, embedded: Tensor, layer: int, masks: Masks = NONE) -> Tensor:
         """What `layer` reads; `inputs(e, number of layers)` is what the pooler reads."""
         if layer == self.decoder:
             return embedded
+        return self._stack(embedded, layer, masks)
+
+    def attended(self, embedded: Tensor, layer: int, masks: Masks = NONE) -> Tensor:
+        """What the feed-forward half of `layer` reads: its attention's output, added and normalised."""
+        return self._attended(embedded, self._stack(embedded, layer, masks), layer, masks)
+
+    def forward(self, words: Tensor, masks: Masks = NONE) -> Tensor:
+        hidden = self.inputs(self.embed(words, masks), len(self.layers), masks)
+        pooled = _masked(torch.tanh(self.pooler(hidden[:, self.read_row])), masks, "pooled")
+        return self.classifier(pooled)
+
+    def sites(self, tokens: int) -> dict[str, tuple[int, ...]]:
+        """Every place where train mode drops numbers out, and its shape for a sentence of so many tokens."""
+        hidden, square = (tokens, self.config.hidden_size), (self.config.num_attention_heads, tokens, tokens)
+        found: dict[str, tuple[int, ...]] = {"embedding": hidden}
+        for layer in range(len(self.layers)):
+            parts = ("attention", "cross") if layer == self.decoder else ("attention",)
+            for part in parts:
+                found |= {f"{layer}.{part}-probabilities": square, f"{layer}.{part}-output": hidden}
+            found[f"{layer}.ffn-output"] = hidden
+        return found | {"pooled": hidden[1:]}
+
+    def _stack(self, embedded: Tensor, layers: int, masks: Masks) -> Tensor:
+        """The state after so many layers. A decoder reads the sentence itself, and the encoder's last state."""
         hidden = embedded
-        for index, block in enumerate(self.layers[:layer]):
-            if index == self.decoder:
-                hidden = block(embedded, _causal(embedded), encoder_hidden_states=hidden)
-            else:
-                hidden = block(hidden)
+        for layer in range(layers):
+            block, attended = self.block(layer), self._attended(embedded, hidden, layer, masks)
+            widened = block.output.dense(block.intermediate(attended))
+            hidden = block.output.LayerNorm(attended + _masked(widened, masks, f"{layer}.ffn-output"))
         return hidden
 
-    def attended(self, embedded: Tensor, layer: int) -> Tensor:
-        """What the feed-forward half of `layer` reads: its attention's output, added and normalised."""
+    def _attended(self, embedded: Tensor, hidden: Tensor, layer: int, masks: Masks) -> Tensor:
         block = self.block(layer)
-        if layer == self.decoder:
-            memory = self.inputs(embedded, layer - 1)
-            memory = self.layers[layer - 1](memory)
-            own = block.attention(embedded, _causal(embedded))[0]
-            return block.crossattention(own, None, memory)[0]
-        return block.attention(self.inputs(embedded, layer))[0]
-
-    def forward(self, words: Tensor) -> Tensor:
-        hidden = self.inputs(self.embed(words), len(self.layers))
-        return self.classifier(torch.tanh(self.pooler(hidden[:, self.read_row])))
+        if layer != self.decoder:
+            return _attend(block.attention, hidden, hidden, masks, f"{layer}.attention")
+        own = _attend(block.attention, embedded, embedded, masks, f"{layer}.attention", causal=True)
+        return _attend(block.crossattention, own, hidden, masks, f"{layer}.cross")
 
     @contextmanager
     def thawed(self, parameters: Sequence[nn.Parameter]) -> Iterator[None]:
@@ -84,13 +105,25 @@ class Network(nn.Module):
         return layer in (0, self.decoder)
 
 
+def _attend(attention: Any, asking: Tensor, answering: Tensor, masks: Masks, site: str, causal: bool = False) -> Tensor:
+    """One attention block of BERT: mix, project, add, normalise. Written out, as dropout's masks have to get in."""
+    own, split = attention.self, (attention.self.num_attention_heads, -1)
+    query, key, value = own.query(asking), own.key(answering), own.value(answering)
+    query, key, value = (x.unflatten(-1, split).transpose(-3, -2) for x in (query, key, value))
+    logits = query @ key.mT * own.scaling  # (rows, heads, tokens, tokens)
+    if causal:  # each token sees itself and those before it
+        tokens = asking.shape[-2]
+        logits = logits + torch.full((tokens, tokens), -torch.inf, device=asking.device).triu(1)
+    weights = _masked(logits.softmax(-1), masks, f"{site}-probabilities")
+    mixed = (weights @ value).transpose(-3, -2).flatten(-2)
+    return attention.output.LayerNorm(asking + _masked(attention.output.dense(mixed), masks, f"{site}-output"))
+
+
+def _masked(x: Tensor, masks: Masks, site: str) -> Tensor:
+    return x * masks[site] if site in masks else x
+
+
 def _copied(config: BertConfig, **changes: Any) -> BertConfig:
     copy = BertConfig(**{**config.to_dict(), **changes})
     copy._attn_implementation = config._attn_implementation
     return copy
-
-
-def _causal(embedded: Tensor) -> Tensor:
-    """An additive mask (1, 1, tokens, tokens) that lets each token see itself and those before it."""
-    tokens = embedded.shape[-2]
-    return torch.full((1, 1, tokens, tokens), -torch.inf, device=embedded.device).triu(1)

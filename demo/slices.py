@@ -70,6 +70,7 @@ class Slice:
     weights_only: bool = False
 
 
+EMBEDDINGS = ("word", "position", "type", "embedding-norm")
 LAYER_PARTS, OUTSIDE_PARTS = tuple(PARTS), tuple(OUTSIDE)
 SLICES = {
     "all": Slice("everything", "The whole gradient, as federated learning shares it.", LAYER_PARTS + OUTSIDE_PARTS),
@@ -112,8 +113,11 @@ def all_pieces(model: Model) -> list[Piece]:
     return pieces
 
 
-def select(model: Model, name: str, layers: Sequence[int] = ()) -> tuple[Piece, ...]:
-    """The pieces of a slice; `layers` matters only to the slices that are a choice of layers."""
+def select(model: Model, name: str, layers: Sequence[int] = (), frozen_embeddings: bool = False) -> tuple[Piece, ...]:
+    """The pieces of a slice; `layers` matters only to the slices that are a choice of layers.
+
+    A client that does not train its embeddings has no gradient of them to share.
+    """
     if name not in SLICES:
         raise ValueError(f"unknown slice {name!r}: choose one of {', '.join(SLICES)}")
     chosen = SLICES[name]
@@ -123,13 +127,17 @@ def select(model: Model, name: str, layers: Sequence[int] = ()) -> tuple[Piece, 
         wrong = [layer for layer in layers if not 0 <= layer < model.layers]
         if wrong:
             raise ValueError(f"layer {wrong[0]} does not exist: {model.id} has layers 0 to {model.layers - 1}")
-    return tuple(
+    pieces = tuple(
         piece
         for piece in all_pieces(model)
         if piece.part in chosen.parts
         and (not chosen.of_layer or piece.layer in layers)
         and (not chosen.weights_only or piece.kind == "weight")
+        and not (frozen_embeddings and piece.part in EMBEDDINGS)
     )
+    if not pieces:
+        raise ValueError(f"slice {name!r} is empty: the client's embeddings are frozen, so choose another slice")
+    return pieces
 
 
 def count(pieces: Sequence[Piece]) -> int:

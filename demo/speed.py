@@ -65,7 +65,7 @@ def plain_step(leak: Leak, words: Tensor) -> Tensor:
 
 
 def matcher_step(matcher: Matcher, words: Tensor) -> Tensor:
-    labels = one_hot(matcher.model, 1, len(words))
+    labels = one_hot(matcher.model, [1], len(words))
     return torch.autograd.grad(matcher.distance(words, labels, "cosine").sum(), words)[0]
 
 
@@ -77,7 +77,7 @@ def dummies(model: Model, rows: int, tokens: int) -> Tensor:
 def random_leak(model: Model, name: str, layers: Sequence[int], tokens: int) -> Leak:
     generator = torch.Generator().manual_seed(0)
     ids = model.ordinary.cpu()[torch.randint(len(model.ordinary), (tokens,), generator=generator)].to(model.device)
-    return share(model, Secret(ids, 1), select(model, name, layers))
+    return share(model, Secret((ids,), (1,)), select(model, name, layers))
 
 
 def peak_memory(model: Model, name: str, layers: Sequence[int], tokens: int, rows: int) -> float:

@@ -88,6 +88,17 @@ def views(leak: Leak) -> list[View]:
     return _VIEWS[leak]
 
 
+def searchable(leak: Leak) -> list[View]:
+    """The views that can judge a guess, easiest first."""
+    decoder = leak.model.net.decoder
+    return [
+        view
+        for view in views(leak)
+        if any(basis.shape[1] < basis.shape[0] - 1 for basis in view.bases)  # less one, as LayerNorm fixes the mean
+        and (decoder is None or view.layer < decoder)
+    ]
+
+
 def _found(leak: Leak) -> Iterator[View]:
     layers = leak.model.layers
     for piece in leak.pieces:
@@ -115,9 +126,15 @@ def basis_of(gradient: Tensor, cliff: float = CLIFF) -> Tensor:
     return basis.float().to(gradient.device)
 
 
+def read_lengths(leak: Leak) -> tuple[int, ...] | None:
+    """The number of tokens of each sentence, as far as it is told or can be read; of a batch it must be told."""
+    length = read_length(leak)
+    return leak.lengths if length is None else (length,)
+
+
 def read_length(leak: Leak) -> int | None:
-    """The number of tokens: told, or the position table's non-zero rows, or the rank of an exposed matrix."""
-    if leak.length is not None:
+    """The only sentence's tokens: told, or the position table's non-zero rows, or the rank of an exposed matrix."""
+    if leak.length is not None or leak.batch > 1:
         return leak.length
     positions = leak.weight("position")
     if positions is not None:

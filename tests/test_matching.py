@@ -22,7 +22,7 @@ def test_equals_plain_autograd(request, leak_of, which, name, kind):
     model = request.getfixturevalue(which)
     leak = leak_of(model, name, (0, 2))
     words = dummies(model, 3)
-    ours = Matcher(leak).distance(words, one_hot(model, 1, 3), kind)
+    ours = Matcher(leak).distance(words, one_hot(model, [1], 3), kind)
     ours_gradient = torch.autograd.grad(ours.sum(), words)[0]
     for row in range(3):
         single = words[row : row + 1].detach().requires_grad_(True)
@@ -39,14 +39,14 @@ def test_truth_is_at_zero(tiny, leak_of, name, kind):
     leak = leak_of(tiny, name, (1,))
     true = tiny.words[tiny.encode("the cat sat on the mat near the red door")][None]
     other = tiny.words[tiny.encode("the cat sat on the mat near the old door")][None]
-    near, far = (float(Matcher(leak).distance(x, one_hot(tiny, 1, 1), kind, graph=False)) for x in (true, other))
+    near, far = (float(Matcher(leak).distance(x, one_hot(tiny, [1], 1), kind, graph=False)) for x in (true, other))
     assert abs(near) < 1e-2 * far
 
 
 def test_rows_are_independent(tiny, leak_of):
     matcher, words = Matcher(leak_of(tiny, "all")), dummies(tiny, 4)
-    together = matcher.distance(words, one_hot(tiny, 0, 4), "cosine")
-    alone = torch.cat([matcher.distance(words[i : i + 1], one_hot(tiny, 0, 1), "cosine") for i in range(4)])
+    together = matcher.distance(words, one_hot(tiny, [0], 4), "cosine")
+    alone = torch.cat([matcher.distance(words[i : i + 1], one_hot(tiny, [0], 1), "cosine") for i in range(4)])
     torch.testing.assert_close(together, alone)
 
 
@@ -60,12 +60,12 @@ def test_key_bias_is_left_out(tiny, leak_of):
 def test_two_visitors_share_a_network(tiny, leak_of):
     """While one matches, another's training step runs through the same modules; without the lock it is overheard."""
     leak = leak_of(tiny, "all")
-    words, label = tiny.words[tiny.encode(SENTENCE)][None], one_hot(tiny, 1, 1)
+    words, label = tiny.words[tiny.encode(SENTENCE)][None], one_hot(tiny, [1], 1)
     matcher, done = Matcher(leak), threading.Event()
 
     def other():
         while not done.is_set():
-            gradient_of(tiny, tiny.encode("one two three"), 0, select(tiny, "layer", (1,)))
+            gradient_of(tiny, [tiny.encode("one two three")], [0], select(tiny, "layer", (1,)))
 
     visitor = threading.Thread(target=other)
     visitor.start()

@@ -34,7 +34,7 @@ def test_decoder_reads_everything_with_its_last_token(tiny_decoder):
     hidden = net.inputs(embedded, 3)
     by_token = torch.autograd.grad(hidden[0, -1, 0], embedded, retain_graph=True)[0].norm(dim=-1)
     assert (by_token > 1e-6).all()
-    own = net.block(2).attention(embedded, network._causal(embedded))[0]
+    own = network._attend(net.block(2).attention, embedded, embedded, {}, "2.attention", causal=True)
     later = torch.autograd.grad(own[0, 1, 0], embedded)[0].norm(dim=-1)
     assert (later[0, :2] > 1e-6).all()
     assert (later[0, 2:] == 0).all()

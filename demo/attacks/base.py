@@ -8,9 +8,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from demo.leak import Certificate, Leak, certify
+from demo.leak import Certificate, Leak, certify, gradient_of
 from demo.models import Model
 
+UNKNOWN_LENGTHS = "the lengths of the batch's sentences are unknown: tell the attacker"
 UNKNOWN_LENGTH = "the length is unknown, and the rank of the last layer's matrices does not tell it: tell the attacker"
 
 
@@ -51,8 +52,21 @@ class Snapshot:
     objective: float  # what it minimises
     stage: str  # what it is doing, in a few words for people
     certificate: Certificate | None = None  # of this guess, where it was computed
-    label: int | None = None  # the label it assumes
+    labels: tuple[int, ...] = ()  # those it assumes
     candidates: Candidates | None = None  # what it is choosing from, where it chooses place by place
+    kept: Tensor | None = None  # (tokens, hidden) bool: which coordinates of each embedding dropout spared, it thinks
+
+    @property
+    def certified(self) -> bool:
+        return self.certificate is not None and self.certificate.holds
+
+    def in_order(self, order: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> "Snapshot":
+        """The same with the batch's sentences in another order; sentence n stands from starts[n] to ends[n]."""
+        places = torch.cat([torch.arange(starts[n], ends[n]) for n in order])
+        moved = {name: getattr(self, name)[places] for name in ("ids", "embeddings", "confidence", "runners_up")}
+        kept = self.kept[places] if self.kept is not None else None
+        labels = tuple(self.labels[n] for n in order) if self.labels else ()
+        return replace(self, **moved, kept=kept, labels=labels)
 
 
 class Attack(Protocol):
@@ -96,29 +110,49 @@ def with_settings(attack: Attack, name: str, settings: Sequence[tuple[str, Any]]
 def snapshot(
     model: Model, budget: Budget, step: int, ids: Tensor, objective: float, stage: str,
     embeddings: Tensor | None = None, confidence: Tensor | None = None,
-    runners_up: Tensor | None = None, certificate: Certificate | None = None, label: int | None = None,
-    candidates: Candidates | None = None,
+    runners_up: Tensor | None = None, certificate: Certificate | None = None, labels: Sequence[int] = (),
+    candidates: Candidates | None = None, kept: Tensor | None = None,
 ) -> Snapshot:  # fmt: skip
     """A snapshot with everything detached; a discrete guess has its words' own vectors, and full confidence."""
     vectors = model.words[ids] if embeddings is None else embeddings
     sure = torch.ones(len(ids)) if confidence is None else confidence
     others = torch.empty(len(ids), 0, dtype=torch.long) if runners_up is None else runners_up
     guess, points, sure, others = (x.detach().cpu().clone() for x in (ids, vectors, sure, others))
+    kept = kept.detach().cpu().clone() if kept is not None else None
     return Snapshot(
-        step, budget.elapsed(), guess, points, sure, others, float(objective), stage, certificate, label, candidates
-    )
+        step, budget.elapsed(), guess, points, sure, others, float(objective), stage, certificate, tuple(labels),
+        candidates, kept,
+    )  # fmt: skip
 
 
 def labels_of(leak: Leak) -> list[int]:
-    """The labels an attack has to consider: the one it was told, or read off the classifier's bias, or all."""
-    if leak.label is not None:
-        return [leak.label]
+    """The labels one sentence may have: the one that was told, or read off the classifier's bias, or all."""
+    if leak.labels is not None:
+        return [leak.labels[0]]
     bias = leak.gradient.get("classifier.bias")
     if bias is not None:  # iDLG: softmax minus one-hot is negative only at the true label
         return [int(bias.argmin())]
     return list(range(leak.model.net.classifier.out_features))
 
 
-def best_certificate(leak: Leak, ids: Tensor) -> tuple[Certificate, int]:
-    """The guess's certificate under the label that explains the leak best."""
-    return min(((certify(leak, ids, label), label) for label in labels_of(leak)), key=lambda pair: pair[0].residual)
+def best_certificate(leak: Leak, ids: Tensor) -> tuple[Certificate | None, tuple[int, ...]]:
+    """The guess's certificate, where there can be one, and the labels that explain the leak best."""
+    if leak.batch > 1:
+        sentences = leak.model.sentences(ids)
+        labels = solved_labels(leak, sentences)
+        return certify(leak, sentences, labels), labels
+    proofs = [(certify(leak, [ids], [label]), (label,)) for label in labels_of(leak)]
+    return min(proofs, key=lambda pair: pair[0].residual if pair[0] else 0)
+
+
+def solved_labels(leak: Leak, sentences: Sequence[Tensor]) -> tuple[int, ...]:
+    """The labels of a batch's sentences: with two classes, a sentence's gradients under both lie on one line, on
+    opposite sides. So the leak is a sum of the sentences' gradients, and the signs of the coefficients are the labels.
+    """
+    piece = min(
+        (piece for piece in leak.pieces if piece.kind == "weight" and piece.size >= 64), key=lambda piece: piece.size
+    )
+    ours = [gradient_of(leak.model, [ids], [0], [piece])[piece.name].flatten() for ids in sentences]
+    matrix, leaked = torch.stack(ours, dim=1).double().cpu(), leak.gradient[piece.name].flatten().double().cpu()
+    coefficients = torch.linalg.lstsq(matrix, leaked[:, None], driver="gelsd").solution[:, 0]
+    return tuple(0 if coefficient > 0 else 1 for coefficient in coefficients.tolist())

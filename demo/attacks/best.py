@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from demo.attacks.base import Attack, Budget, Snapshot
 from demo.attacks.certified import Certified
-from demo.attacks.descent import Descent
+from demo.attacks.robust import RobustSpan
 from demo.attacks.rows import Rows
 from demo.attacks.span import Span
 from demo.leak import Leak
@@ -16,7 +16,8 @@ from demo.leak import Leak
 class Best:
     """Chooses among the others: what is instant and exact first, then the search, then descent."""
 
-    fallback: Descent
+    fallback: Attack  # where nothing better fits
+    through_dropout: Attack
 
     about: ClassVar = "Looks at what is exposed and takes the attack that reads it best; it says which, and why."
 
@@ -26,8 +27,13 @@ class Best:
             return "rows", Rows(), "the embedding rows hold the words and their places"
         if Span().supports(leak) is None:
             return "span", Span(), "a matrix that reads the embeddings spans exactly the sentence's words"
+        if leak.dropout:
+            if RobustSpan().supports(leak) is None:
+                return "robust-span", RobustSpan(), "most coordinates of layer 0's input survive dropout"
+            return "grab", self.through_dropout, "dropout's masks have to be guessed with the words"
         if Certified().supports(leak) is None:
-            return "certified", Certified(), "only deeper matrices are exposed, so the sentence has to be searched"
+            several = "the batch's sentences have" if leak.batch > 1 else "the sentence has"
+            return "certified", Certified(), f"{several} to be searched"
         return "cosine", self.fallback, "nothing better fits this slice"
 
     def supports(self, leak: Leak) -> str | None:
@@ -40,7 +46,7 @@ class Best:
             yield replace(shot, stage=f"{said}: {shot.stage}")
             said = name  # the reason once is enough
         # The exact checks can miss, e.g. a word repeated beyond the rank; the search starts from their result.
-        if name in ("rows", "span") and not (shot.certificate and shot.certificate.holds):
+        if name in ("rows", "span") and not shot.certified and not leak.dropout:
             for later in Certified().run(leak, budget, seed):
                 stage = f"certified, as {name} fell short: {later.stage}"
                 yield replace(later, step=shot.step + later.step, stage=stage)

@@ -9,18 +9,18 @@ One loop; DLG, TAG and LAMP's cosine are settings of it, as their papers give th
 - Cosine: LAMP also scores reorderings with a language model; ours go by the gradient alone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from demo.attacks.base import UNKNOWN_LENGTH, Budget, Snapshot, labels_of, setting, snapshot
+from demo.attacks.base import UNKNOWN_LENGTH, UNKNOWN_LENGTHS, Budget, Snapshot, labels_of, setting, snapshot
 from demo.leak import Leak
 from demo.matching import Matcher, one_hot
 from demo.models import Model
-from demo.subspace import read_length
+from demo.subspace import read_lengths
 
 BATCH = 16  # candidates scored at once, and between two snapshots
 RUNNERS_UP = 3
@@ -49,8 +49,8 @@ class Descent:
     def supports(self, leak: Leak) -> str | None:
         if not any(piece.part != "word" for piece in leak.pieces):
             return "only word-embedding rows are exposed, which dummy vectors do not touch: use rows"
-        if read_length(leak) is None:
-            return UNKNOWN_LENGTH
+        if read_lengths(leak) is None:
+            return UNKNOWN_LENGTH if leak.batch == 1 else UNKNOWN_LENGTHS
         return None
 
     def run(self, leak: Leak, budget: Budget, seed: int = 0) -> Iterator[Snapshot]:
@@ -64,10 +64,10 @@ class Walk:
     """One descent under way: the dummies, and how many snapshots were taken of them."""
 
     def __init__(self, settings: Descent, leak: Leak, budget: Budget, seed: int) -> None:
-        length = read_length(leak)
-        assert length is not None
-        self.settings, self.model, self.budget, self.length = settings, leak.model, budget, length
-        self.matcher, self.labels = Matcher(leak, settings.alpha), LabelGuess(leak)
+        lengths = read_lengths(leak)
+        assert lengths is not None
+        self.settings, self.model, self.budget, self.lengths = settings, leak.model, budget, lengths
+        self.matcher, self.labels = Matcher(leak, lengths, settings.alpha), LabelGuess(leak)
         self.generator = torch.Generator().manual_seed(seed)
         self.size = float(leak.model.words.norm(dim=1).mean())
         self.words = self.random(1).requires_grad_(True)  # (1, tokens, hidden)
@@ -120,41 +120,45 @@ class Walk:
 
     def distance(self, words: Tensor, graph: bool = True) -> Tensor:
         labels = self.labels.probabilities(len(words))
-        return self.matcher.distance(fixed_ends(self.model, words), labels, self.settings.distance, graph=graph)
+        words = fixed_ends(self.model, words, self.lengths)
+        return self.matcher.distance(words, labels, self.settings.distance, graph=graph)
 
     def random(self, rows: int) -> Tensor:
-        words = torch.randn((rows, self.length, self.model.hidden), generator=self.generator).to(self.model.device)
+        words = torch.randn((rows, sum(self.lengths), self.model.hidden), generator=self.generator).to(
+            self.model.device
+        )
         if self.settings.length_pull or self.settings.unit_length:
             words = words * self.size / words.norm(dim=-1, keepdim=True)
         return words
 
     def reordered(self, rows: int) -> Tensor:
-        """The dummies in random orders of the inner tokens: (rows, tokens, hidden)."""
-        inner = self.length - 2
-        orders = torch.stack([torch.randperm(inner, generator=self.generator) for _ in range(rows)]) + 1
-        orders = F.pad(F.pad(orders, (1, 0), value=0), (0, 1), value=inner + 1).to(self.model.device)
+        """The dummies in random orders of the inner tokens, also from sentence to sentence: (rows, tokens, hidden)."""
+        inner = inner_places(self.model, self.lengths)
+        orders = torch.arange(sum(self.lengths), device=inner.device).repeat(rows, 1)
+        for order in orders:
+            order[inner] = inner[torch.randperm(len(inner), generator=self.generator).to(inner.device)]
         return self.words[0].detach()[orders]
 
     @torch.no_grad()
     def picture(self, stage: str) -> Snapshot:
         self.step += 1
-        words = fixed_ends(self.model, self.words)[0]
-        ids, sure, others = decode(self.model, words)
+        words = fixed_ends(self.model, self.words, self.lengths)[0]
+        ids, sure, others = decode(self.model, words, self.lengths)
         return snapshot(
             self.model, self.budget, self.step, ids, float(self.objective), stage, words, sure, others,
-            label=self.labels.most_likely(),
+            labels=self.labels.most_likely(),
         )  # fmt: skip
 
 
 class LabelGuess:
-    """The label as probabilities: certain where it is known, else logits that are optimised with the dummies (TAG)."""
+    """The labels as probabilities: certain where known, else logits that are optimised with the dummies (TAG)."""
 
     def __init__(self, leak: Leak) -> None:
         self.model = leak.model
-        self.known = leak.label
-        self.logits = torch.zeros(1, leak.model.net.classifier.out_features, device=leak.model.device)
+        self.known = leak.labels
+        self.logits = torch.zeros(1, leak.batch, leak.model.net.classifier.out_features, device=leak.model.device)
         if self.known is None:
-            self.logits[0, labels_of(leak)[0]] = 1.0  # breaks the tie; the bias's gradient may tell which
+            self.logits[:, :, labels_of(leak)[0]] = 1.0  # breaks the tie; the bias's gradient may tell which
             self.logits.requires_grad_(True)
 
     def parameters(self) -> list[Tensor]:
@@ -163,33 +167,28 @@ class LabelGuess:
     def probabilities(self, rows: int) -> Tensor:
         if self.known is not None:
             return one_hot(self.model, self.known, rows)
-        return self.logits.softmax(1).expand(rows, -1)
+        return self.logits.softmax(-1).expand(rows, -1, -1)
 
-    def most_likely(self) -> int:
-        return int(self.logits.argmax()) if self.known is None else self.known
-
-
-def reorderings(words: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Random orders (count, tokens, hidden) of the inner tokens of `words`' first row."""
-    inner = words.shape[1] - 2
-    if count == 0:
-        return words[:0]
-    orders = torch.stack([torch.randperm(inner, generator=generator) for _ in range(count)]) + 1
-    orders = F.pad(F.pad(orders, (1, 0), value=0), (0, 1), value=inner + 1).to(words.device)
-    return words[0].detach()[orders]
+    def most_likely(self) -> tuple[int, ...]:
+        return tuple(self.logits[0].argmax(-1).tolist()) if self.known is None else self.known
 
 
-def fixed_ends(model: Model, words: Tensor) -> Tensor:
-    """Dummies with the known vectors of [CLS] and [SEP] at their ends; no gradient flows into the ends."""
-    ends = model.words[list(model.first_last)].expand(len(words), 2, -1)
-    return torch.cat([ends[:, :1], words[:, 1:-1], ends[:, 1:]], dim=1)
+def inner_places(model: Model, lengths: Sequence[int]) -> Tensor:
+    """Where the words of a batch stand: everywhere but at the ends of its sentences."""
+    return (model.blank(*lengths) == model.tokenizer.mask_token_id).nonzero()[:, 0]
 
 
-def decode(model: Model, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def fixed_ends(model: Model, words: Tensor, lengths: Sequence[int]) -> Tensor:
+    """Dummies with the known vectors of [CLS] and [SEP] at their sentences' ends; no gradient flows into those."""
+    blank = model.blank(*lengths)
+    return torch.where((blank == model.tokenizer.mask_token_id)[:, None], words, model.words[blank])
+
+
+def decode(model: Model, words: Tensor, lengths: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
     """(tokens, hidden) -> the cosine-nearest ordinary words, how near they are (0 to 1), and the next few."""
+    inner, ids = inner_places(model, lengths), model.blank(*lengths)
     table = F.normalize(model.words[model.ordinary], dim=1)
-    nearest = (F.normalize(words[1:-1], dim=1) @ table.T).topk(1 + RUNNERS_UP, dim=1)
-    ids, sure = model.ordinary[nearest.indices], nearest.values[:, 0].clamp(0, 1)
-    first, last = (torch.full((1, 1 + RUNNERS_UP), end, device=words.device) for end in model.first_last)
-    ids = torch.cat([first, ids, last])
-    return ids[:, 0], F.pad(sure, (1, 1), value=1.0), ids[:, 1:]
+    nearest = (F.normalize(words[inner], dim=1) @ table.T).topk(1 + RUNNERS_UP, dim=1)
+    found, sure = ids[:, None].repeat(1, 1 + RUNNERS_UP), torch.ones(len(ids), device=words.device)
+    found[inner], sure[inner] = model.ordinary[nearest.indices], nearest.values[:, 0].clamp(0, 1)
+    return found[:, 0], sure, found[:, 1:]

@@ -42,6 +42,26 @@ def replacements(sentence: Sentence, words: list[int]) -> list[Sentence]:
     return found
 
 
+def segments(sentence: Sentence, limit: int, generator: torch.Generator) -> list[Sentence]:
+    """Every stretch of two tokens or more, taken out and put back elsewhere; some of them if too many."""
+    found, end = [], len(sentence) - 1
+    for start, stop in itertools.combinations(range(1, end + 1), 2):
+        rest, stretch = sentence[:start] + sentence[stop:], sentence[start:stop]
+        if len(stretch) > 1:
+            found += [rest[:at] + stretch + rest[at:] for at in range(1, len(rest)) if at != start]
+    return some(found, limit, generator)
+
+
+def shorter(sentence: Sentence) -> list[Sentence]:
+    """Every sentence with one token less."""
+    return [sentence[:place] + sentence[place + 1 :] for place in range(1, len(sentence) - 1)]
+
+
+def longer(sentence: Sentence, words: list[int]) -> list[Sentence]:
+    """Every sentence with one of these words more."""
+    return [(*sentence[:place], word, *sentence[place:]) for place in range(1, len(sentence)) for word in words]
+
+
 def kicked(best: Sentence, drawn: list[int], generator: torch.Generator) -> Sentence:
     """A guess with some words replaced by those drawn for each inner place, and a random stretch moved elsewhere."""
     share = 0.2 + 0.8 * float(torch.rand(1, generator=generator))
@@ -60,6 +80,8 @@ def some(found: list[Sentence], limit: int, generator: torch.Generator) -> list[
 
 def change(model: Model, old: Sentence, new: Sentence) -> str:
     """What a move did, for people."""
+    if len(old) != len(new):
+        return f"better with {len(new) - 2} words"
     places = [place for place, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
     words = model.tokens(torch.tensor([new[place] for place in places]))
     if sorted(old) == sorted(new):

@@ -49,7 +49,7 @@ class ReadoutSearch:
         self.best_site = judge.sites(self.tensor([self.best]))[0]
         self.nearest = (torch.inf, self.best)  # of the guesses kept, in the present metric
         self.shown = self.best
-        self.proof: tuple[Certificate, int] | None = None  # the certificate and the label of what is shown
+        self.proof: tuple[Certificate | None, tuple[int, ...]] | None = None  # of what is shown, and its labels
         # What the judge proposes for each inner place of the guess explored last: words, and how well each fits.
         self.words = self.tensor([self.best])[0][1:-1, None].repeat(1, SHOWN)
         self.ranks = torch.zeros_like(self.words, dtype=torch.float)
@@ -59,7 +59,7 @@ class ReadoutSearch:
         for now, stage in enumerate(self.search(), start=step + 1):
             before, shot = self.shown, self.picture(budget, now)
             yield replace(shot, stage=stage if self.shown == before else change(self.leak.model, before, self.shown))
-            if (shot.certificate and shot.certificate.holds) or budget.over(now):
+            if shot.certified or budget.over(now):
                 return
 
     # -- the search --------------------------------------------------------------------------------------------------
@@ -195,15 +195,16 @@ class ReadoutSearch:
         ids, table = self.tensor([sentence])[0], self.leak.model.words
         if self.proof is None or sentence != self.shown:
             self.shown, self.proof = sentence, best_certificate(self.leak, ids)
-        certificate, label = self.proof
+        certificate, labels = self.proof
+        proven = certificate is not None and certificate.holds
         top = self.ranks.topk(SHOWN, dim=1, largest=False)
         words, chance = self.words.gather(1, top.indices), torch.softmax(-top.values / SOFTNESS, dim=1)
         sure = torch.ones(self.length, device=ids.device)
-        sure[1:-1] = 1 if certificate.holds else (chance * (words == ids[1:-1, None])).sum(1)
+        sure[1:-1] = 1 if proven else (chance * (words == ids[1:-1, None])).sum(1)
         points = table[ids]
         points[1:-1] = torch.lerp(torch.einsum("pn,pnd->pd", chance, table[words]), points[1:-1], sure[1:-1, None])
-        others = ids[:, None].repeat(1, 0 if certificate.holds else RUNNERS_UP)  # of what is proven there is no other
+        others = ids[:, None].repeat(1, 0 if proven else RUNNERS_UP)  # of what is proven there is no other
         others[1:-1] = words[:, : others.shape[1]]
         return snapshot(
-            self.leak.model, budget, step, ids, score, "", points, sure, others, certificate=certificate, label=label
+            self.leak.model, budget, step, ids, score, "", points, sure, others, certificate=certificate, labels=labels
         )

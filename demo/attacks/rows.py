@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from demo.attacks.base import Budget, Snapshot, best_certificate, labels_of, snapshot
-from demo.leak import Leak
+from demo.leak import Certificate, Leak
 from demo.subspace import read_length
 
 NOISE = 1e-6  # a row below this share of the largest is not an occurrence
@@ -26,16 +26,19 @@ class Rows:
     def supports(self, leak: Leak) -> str | None:
         if leak.weight("word") is None:
             return "the word-embedding gradient is not exposed (slices all and embeddings expose it)"
+        if leak.batch > 1:
+            return "the embedding rows sum over the batch's sentences: rows reads one sentence"
         return None
 
     def run(self, leak: Leak, budget: Budget, seed: int = 0) -> Iterator[Snapshot]:
         words = bag(leak)
         ids = order(leak, words)
         if ids is not None:
-            certificate, label = best_certificate(leak, ids)
+            certificate, labels = best_certificate(leak, ids)
+            certificate = certificate or rebuilt(leak, ids)
             yield snapshot(
                 leak.model, budget, 1, ids, certificate.residual, "read off the embedding rows",
-                certificate=certificate, label=label,
+                certificate=certificate, labels=labels,
             )  # fmt: skip
             return
         # Without position rows the order is unknown: the bag as it lies in the vocabulary, repeats unknown too.
@@ -44,7 +47,9 @@ class Rows:
         length = read_length(leak) or len(inner) + 2
         inner = (inner + [inner[-1]] * length)[: length - 2]
         ids = torch.tensor([first, *inner, last], device=leak.model.device)
-        yield snapshot(leak.model, budget, 1, ids, torch.nan, "bag of tokens, order unknown", label=labels_of(leak)[0])
+        yield snapshot(
+            leak.model, budget, 1, ids, torch.nan, "bag of tokens, order unknown", labels=labels_of(leak)[:1]
+        )
 
 
 def bag(leak: Leak) -> Tensor:
@@ -53,6 +58,15 @@ def bag(leak: Leak) -> Tensor:
     assert rows is not None
     size = rows.abs().amax(1)
     return (size > NOISE * size.max()).nonzero()[:, 0]
+
+
+def rebuilt(leak: Leak, ids: Tensor) -> Certificate:
+    """Under dropout, another proof: each word's row is the sum of the rows of its places, and no row is left over."""
+    rows, positions = leak.weight("word"), leak.weight("position")
+    assert rows is not None
+    assert positions is not None
+    ours = torch.zeros_like(rows).index_add(0, ids, positions[: len(ids)])
+    return Certificate(float((ours - rows).norm() / rows.norm()), proof="rows")
 
 
 def order(leak: Leak, words: Tensor) -> Tensor | None:

@@ -25,6 +25,10 @@ class Span:
     about = "Reads the sentence off a matrix of layer 0: at each place one word alone lies in the span of the gradient."
 
     def supports(self, leak: Leak) -> str | None:
+        if leak.batch > 1:
+            return "it reads one sentence: certified takes a batch apart"
+        if leak.dropout:
+            return "the client trains with dropout, which moves the embeddings out of the span: use robust-span"
         view = first_view(leak)
         if view is None:
             return "no attention matrix of a layer that reads the embeddings (layer 0) is exposed"
@@ -59,10 +63,10 @@ class Span:
             )  # fmt: skip
             if budget.over(place):
                 return
-        certificate, label = best_certificate(leak, ids)
+        certificate, labels = best_certificate(leak, ids)
         yield snapshot(
             leak.model, budget, length - 1, ids, worst, "every place read off the span",
-            confidence=sure, runners_up=others, certificate=certificate, label=label, candidates=candidates,
+            confidence=sure, runners_up=others, certificate=certificate, labels=labels, candidates=candidates,
         )  # fmt: skip
 
 

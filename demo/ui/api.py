@@ -21,7 +21,7 @@ def endpoint(limits: Limits, device: str | None) -> Callable[..., Iterator[Messa
         slice: Literal[tuple(SLICES)] = DEFAULT.slice,  # type: ignore[valid-type]
         layers: list[int] = list(DEFAULT.layers),  # noqa: B006 (gradio reads the default, nobody changes it)
         attack: Literal[tuple(ATTACKS)] = DEFAULT.attack,  # type: ignore[valid-type]
-        label: int = DEFAULT.label,
+        label: int = DEFAULT.labels[0],
         weights: str | None = None,
         scale: float = 0.02,
         knows_length: bool = True,

@@ -68,7 +68,7 @@ def experiment_from(
     check_sentence(limits, outline(model), sentence)
     chosen = tuple(sorted({int(layer) for layer in layers})) if SLICES[slice].of_layer else ()
     return Experiment(
-        sentence, int(label), model, Weights(weights, clamp(scale, 1e-3, 1.0)) if weights else None, slice, chosen,
+        sentence, (int(label),), model, Weights(weights, clamp(scale, 1e-3, 1.0)) if weights else None, slice, chosen,
         attack, bool(knows_length), bool(knows_label), clamp(seconds, 1.0, limits.seconds),
         seed=int(clamp(seed, 0, 2**31 - 1)), device=device, settings=clamped(attack, settings),
     )  # fmt: skip

@@ -116,7 +116,7 @@ def client_side(limits: Limits, model: str) -> Controls:
         stop = gr.Button("Stop", elem_id="stop")
     with gr.Row():
         preset = gr.Dropdown(list(PRESETS), value=None, label="Examples", elem_id="preset")
-        label = gr.Radio(LABELS, value=DEFAULT.label, label="Label the client trains on")
+        label = gr.Radio(LABELS, value=DEFAULT.labels[0], label="Label the client trains on")
     with gr.Row():
         names = [(shape.title, name) for name, shape in MODELS.items()]
         which = gr.Dropdown(names, value=model, label="Model", elem_id="model")
