@@ -3,15 +3,24 @@
 A run is a list of messages that share an id. The first few carry `start` (what is attacked, the true tokens and their
 points), all carry a `frame`, the last carries `end` (the verdict). The stage (assets/stage.js) may miss some, so none
 depends on another, and `start` is said more than once.
+
+A batch is told flat, without [CLS] and [SEP]: token i of every frame stands beside token i of the truth, and `breaks`
+says where the second and later sentences begin. A guessed sentence that is too short is filled up with blanks; the
+words of one that is too long, beyond the true one's end, come after all sentences.
 """
 
+import base64
+import math
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, zip_longest
 from typing import Any
 
+import numpy as np
 import torch
 
 from demo.engine import Case, Experiment, Frame, run, set_up
+from demo.leak import Certificate, Secret
 from demo.models import Model
 from demo.projection import Projection
 from demo.slices import SLICES
@@ -43,8 +52,10 @@ class Show:
 
     def __init__(self, experiment: Experiment, case: Case) -> None:
         self.experiment, self.case = experiment, case
-        self.truth = case.secret.ids[1:-1].cpu()
+        self.sentences = [ids[1:-1].cpu() for ids in case.secret.sentences]
+        self.truth = torch.cat(self.sentences)
         self.projection = Projection.fit(case.model, self.truth)
+        self.nothing = case.model.words[[case.model.tokenizer.mask_token_id]].cpu()
 
     def start(self) -> Message:
         model, background = self.case.model, self.projection.background
@@ -57,24 +68,31 @@ class Show:
             "budget": self.experiment.seconds,
             "recorded": False,
             "truth": self._tokens(self.truth),
+            "breaks": list(accumulate(len(ids) for ids in self.sentences))[:-1],
             "truth_points": self._points(model.words[self.truth.to(model.device)].cpu()),
             "background": [[word, *point] for word, point in zip(model.tokens(background), points, strict=True)],
             "variance": [round(100 * share) for share in self.projection.variance],
         }
 
     def frame(self, n: int, frame: Frame) -> Message:
-        shot, guess = frame.snapshot, frame.snapshot.ids[1:-1]
+        shot, several = frame.snapshot, len(self.sentences) > 1
+        guess = self.case.model.sentences(shot.ids) if several else [shot.ids]
+        places = laid_out([len(ids) for ids in self.sentences], [len(ids) for ids in guess])
+        words, sure = [*self._tokens(shot.ids), BLANK], [*shot.confidence.tolist(), 0]
+        # Joined by blanks: gradio 6.31 sends differences, and gets those of shrinking lists within lists wrong.
+        others = [*(" ".join(self._tokens(others)) for others in shot.runners_up), ""]
+        marked = "".join(f"x{marks(a.tolist(), b[1:-1].tolist())}x" for a, b in zip(self.sentences, guess, strict=True))
+        points = self._points(torch.cat([shot.embeddings, self.nothing]))
         told: Message = {
             "n": n,
             "step": shot.step,
             "seconds": round(shot.seconds, 2),
             "left": round(max(0.0, self.experiment.seconds - shot.seconds)),
-            "tokens": self._tokens(guess),
-            "marks": marks(self.truth.tolist(), guess.tolist()),
-            "sure": [round(100 * sure) for sure in shot.confidence[1:-1].tolist()],
-            # Joined by blanks: gradio 6.31 sends differences, and gets those of shrinking lists within lists wrong.
-            "others": [" ".join(self._tokens(others)) for others in shot.runners_up[1:-1]],
-            "points": self._points(shot.embeddings[1:-1]),
+            "tokens": [words[place] for place in places],
+            "marks": "".join(f"{marked}x"[place] for place in places),
+            "sure": [round(100 * sure[place]) for place in places],
+            "others": [others[place] for place in places],
+            "points": [points[place] for place in places],
             "objective": float(f"{shot.objective:.4g}") if shot.objective < torch.inf else None,
             "recover": round(100 * frame.scores.recover_rate),
             "rouge1": round(100 * frame.scores.rouge1),
@@ -87,6 +105,11 @@ class Show:
                 "words": self._tokens(shot.candidates.ids),
                 "distances": [float(f"{distance:.2g}") for distance in shot.candidates.distances.tolist()],
             }
+        if shot.kept is not None:
+            told["masks"] = ["" if words[place] == BLANK else packed(shot.kept[place]) for place in places]
+        if frame.masks_right is not None:
+            right = [*frame.masks_right.tolist(), 0]
+            told["masks_right"] = [math.floor(100 * right[place]) for place in places]  # 100 means all of them
         return told
 
     def end(self, frame: Frame) -> Message:
@@ -101,10 +124,30 @@ class Show:
         return [[round(DIGITS * float(x)) for x in point] for point in self.projection(vectors)]
 
 
+def laid_out(rooms: Sequence[int], guessed: Sequence[int]) -> list[int]:
+    """The guess's flat places in the order in which they are told; -1 is a blank.
+
+    Each guessed sentence, whose length counts [CLS] and [SEP], is laid into the room that the true one's words take;
+    what goes beyond comes after the last room.
+    """
+    inside, beyond, start = [], [], 0
+    for room, length in zip(rooms, guessed, strict=True):
+        words = list(range(start + 1, start + length - 1))
+        inside += (words + [-1] * room)[:room]
+        beyond += words[room:]
+        start += length
+    return inside + beyond
+
+
+def packed(kept: torch.Tensor) -> str:
+    """(hidden,) bool -> the same in base64, eight coordinates a byte, the first in the highest bit."""
+    return base64.b64encode(np.packbits(kept.numpy()).tobytes()).decode()
+
+
 def marks(truth: list[int], guess: list[int]) -> str:
     """One character a token: = in place, ~ a word that belongs elsewhere, x wrong. No true word is counted twice."""
     found = [a == b for a, b in zip(truth, guess, strict=False)] + [False] * (len(guess) - len(truth))
-    missing = [a for a, hit in zip(truth, found, strict=False) if not hit]
+    missing = [a for a, b in zip_longest(truth, guess[: len(truth)]) if a != b]
     told = ""
     for word, hit in zip(guess, found, strict=False):
         if not hit and word in missing:
@@ -116,8 +159,20 @@ def marks(truth: list[int], guess: list[int]) -> str:
 
 
 def title(experiment: Experiment, model: Model) -> str:
-    """What is attacked, in a line: MiniLM-L6, pretrained · attention query of layer 2 · certified."""
-    return f"{model.title} · {place(experiment.slice, experiment.layers)} · {experiment.attack}"
+    """What is attacked, in a line: MiniLM-L6, pretrained · attention query of layer 2 · dropout 0.1 · certified."""
+    rate = model.net.config.hidden_dropout_prob if experiment.dropout is None else experiment.dropout
+    how = training(rate, experiment.frozen_embeddings, len(experiment.sentences))
+    return " · ".join([model.title, place(experiment.slice, experiment.layers), *how, experiment.attack])
+
+
+def training(dropout: float, frozen_embeddings: bool, sentences: int) -> list[str]:
+    """How the client trains, as far as it is not the plainest way: one sentence in eval mode, all of it trained."""
+    said = {
+        f"dropout {dropout:g}": dropout > 0,
+        "embeddings frozen": frozen_embeddings,
+        f"batch of {sentences}": sentences > 1,
+    }
+    return [words for words, so in said.items() if so]
 
 
 def place(slice: str, layers: tuple[int, ...]) -> str:
@@ -139,18 +194,52 @@ def device_name(model: Model) -> str:
 
 def verdict(frame: Frame, case: Case, experiment: Experiment) -> tuple[str, str]:
     """The headline and the figures behind it: a certificate, or how far it got and why not further."""
-    shot, scores = frame.snapshot, frame.scores
-    total = len(case.secret.ids) - 2
-    hits = round(scores.position_accuracy * total)
+    shot, scores, several = frame.snapshot, frame.scores, len(case.secret.sentences) > 1
+    truth = [ids[1:-1].tolist() for ids in case.secret.sentences]
+    guess = [ids[1:-1].tolist() for ids in (case.model.sentences(shot.ids) if several else [shot.ids])]
+    hits = sum(a == b for pair in zip(truth, guess, strict=True) for a, b in zip(*pair, strict=False))
     share = f"{100 * case.parameter_share:.2f} % of the gradient"
-    told = f"{hits} of {total} tokens in place in {shot.seconds:.1f} s, from {share}"
+    told = f"{hits} of {sum(map(len, truth))} tokens in place in {shot.seconds:.1f} s, from {share}"
     if frame.certified and shot.certificate:
-        residual = f"{shot.certificate.residual:.0e}" if shot.certificate.residual else "0"
-        proof = f"The gradient was computed anew from the guess: the relative difference is {residual}."
-        return "Certified: this sentence, and no other tried, has exactly this gradient.", f"{told}. {proof}"
+        headline, proof = proven(frame, shot.certificate, case.secret)
+        return headline, f"{told}. {proof}"
+    if scores.exact and case.secret.dropout:
+        why = "Only the client knows its masks, and without them even the truth has another gradient."
+        return "Recovered, but not certified: dropout hides the proof.", f"{told}. {why}"
     if scores.exact:
-        return "Recovered, but not certified: the attacker has the sentence and cannot be sure of it.", f"{told}."
+        what = "the sentences and cannot be sure of them" if several else "the sentence and cannot be sure of it"
+        return f"Recovered, but not certified: the attacker has {what}.", f"{told}."
     over = shot.seconds >= experiment.seconds or shot.step >= experiment.steps
     why = "the budget is spent" if over else "the attack has no further move"
     words = f"{round(100 * scores.recover_rate)} % of the words were found"
     return f"Not recovered: {why}.", f"{told}; {words}, in their place or elsewhere."
+
+
+def proven(frame: Frame, certificate: Certificate, secret: Secret) -> tuple[str, str]:
+    """What a certificate proves, and by which figures."""
+    residual = f"{certificate.residual:.0e}" if certificate.residual else "0"
+    difference = f"the relative difference is {residual}"
+    if certificate.proof == "rows":
+        return (
+            "Certified: this sentence accounts for every row of the word table.",
+            f"The word table's rows are exactly the sums of the position rows at the words' places: {difference}.",
+        )
+    if certificate.proof == "span":
+        # Without masks the span was of differences, whose coordinates dropout must have kept on both sides.
+        alone = frame.snapshot.kept is not None
+        what, keeps = (
+            ("Each word", 1 - secret.dropout) if alone else ("Each difference to [CLS]", (1 - secret.dropout) ** 2)
+        )
+        agrees = f"agrees with a vector of the leaked span on at least {100 * (1 - certificate.residual):.0f} %"
+        proof = f"{what} {agrees} of its coordinates; dropout of {secret.dropout:g} keeps {100 * keeps:.0f} %."
+        if frame.masks_right is not None:
+            proof += (
+                f" Of the words' dropout masks, {100 * float(frame.masks_right[1:-1].mean()):.1f} % are read right."
+            )
+        return "Certified: every word of this sentence fits the leaked span, as far as dropout lets it.", proof
+    several = len(secret.sentences) > 1
+    what = "these sentences, and no others tried, have" if several else "this sentence, and no other tried, has"
+    return (
+        f"Certified: {what} exactly this gradient.",
+        f"The gradient was computed anew from the guess: {difference}.",
+    )

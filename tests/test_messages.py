@@ -1,11 +1,17 @@
+import base64
 import json
 
+import numpy as np
 import pytest
+import torch
 
-from demo.engine import Experiment, run, set_up
-from demo.messages import BLANK, STARTS, exposed, marks, messages, place
+from demo.attacks import Budget
+from demo.attacks.base import snapshot
+from demo.engine import Experiment, run, scored, set_up
+from demo.messages import BLANK, STARTS, Show, exposed, laid_out, marks, messages, place, title, verdict
 
 SENTENCE = "The cat sat on the mat."
+BATCH = f"{SENTENCE}\nTwo dogs bark."
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +93,7 @@ def test_an_attack_that_fails_says_how_far_it_got(minilm):
         ([1, 1, 3], [9, 1, 1], "x=~"),
         ([1, 2], [2, 3, 1], "~x~"),  # the attacker read the length wrongly
         ([1, 2, 3], [1], "="),
+        ([1, 2, 3], [3], "~"),
     ],
 )
 def test_marks(truth, guess, expected):
@@ -98,3 +105,113 @@ def test_words_for_people():
     assert place("query", (2,)) == "attention query of layer 2"
     assert place("layer", (0, 3)) == "layers 0 and 3"
     assert place("all", ()) == "everything"
+
+
+@pytest.mark.parametrize(
+    ("rooms", "guessed", "expected"),
+    [
+        ([3], [5], [1, 2, 3]),
+        ([3], [4], [1, 2, -1]),  # too short: a blank
+        ([2], [5], [1, 2, 3]),  # too long: nothing is cut
+        ([2, 1], [4, 3], [1, 2, 5]),
+        ([2, 2], [3, 4], [1, -1, 4, 5]),  # the second sentence stays beside its truth
+        ([1, 2], [5, 4], [1, 6, 7, 2, 3]),  # what goes beyond the first comes after both
+    ],
+)
+def test_each_guessed_sentence_is_laid_beside_its_true_one(rooms, guessed, expected):
+    assert laid_out(rooms, guessed) == expected
+
+
+def test_a_batch_from_start_to_verdict(minilm):
+    experiment = Experiment(BATCH, slice="all", layers=(), device="cpu")
+    told = list(messages(experiment))
+    start, last = told[0]["start"], told[-1]
+    assert start["truth"] == ["the", "cat", "sat", "on", "the", "mat", ".", "two", "dogs", "bark", "."]
+    assert start["breaks"] == [7]
+    assert start["title"] == "MiniLM-L6, pretrained · everything · batch of 2 · best"
+    for message in told:
+        frame = message["frame"]
+        sizes = {len(frame[name]) for name in ("tokens", "marks", "sure", "others", "points")}
+        assert len(sizes) == 1
+        assert min(sizes) >= 11
+        assert not {"[CLS]", "[SEP]"} & set(frame["tokens"])
+    assert last["frame"]["tokens"] == start["truth"]
+    assert last["frame"]["points"] == start["truth_points"]
+    assert last["end"]["headline"].startswith("Certified: these sentences, and no others tried, have")
+    assert "11 of 11 tokens in place" in last["end"]["detail"]
+
+
+def guessed(experiment, *sentences, **more):
+    """The case, and a frame in which the attacker has these sentences."""
+    case = set_up(experiment)
+    ids = torch.cat([case.model.encode(sentence) for sentence in sentences])
+    return case, scored(case, snapshot(case.model, Budget(), 1, ids, 1.0, "", **more), 0.0)
+
+
+def test_guessed_sentences_of_other_lengths_keep_their_rows(minilm):
+    experiment = Experiment(BATCH, slice="all", layers=(), device="cpu")
+    case, frame = guessed(experiment, "The cat sat on the red mat too.", "Dogs.")
+    told = Show(experiment, case).frame(0, frame)
+    assert told["tokens"] == ["the", "cat", "sat", "on", "the", "red", "mat", "dogs", ".", BLANK, BLANK, "too", "."]
+    assert told["marks"] == "=====x~~~xxx~"
+    assert told["sure"] == [100] * 9 + [0, 0, 100, 100]
+    assert len(told["points"]) == len(told["others"]) == 13
+    assert "5 of 11 tokens in place" in verdict(frame, case, experiment)[1]
+
+
+def test_masks_travel_as_the_attack_read_them(minilm):
+    experiment = Experiment(SENTENCE, slice="value", layers=(0,), dropout=None, device="cpu")
+    case = set_up(experiment)
+    told, kept = list(messages(experiment, case)), list(run(experiment, case))[-1].snapshot.kept
+    assert told[0]["start"]["title"] == "MiniLM-L6, pretrained · attention value of layer 0 · dropout 0.1 · best"
+    assert [bool(mask) for mask in told[0]["frame"]["masks"]] == [True] + [False] * 6  # one word is read
+    last = told[-1]["frame"]
+    for mask, bits in zip(last["masks"], kept[1:-1], strict=True):
+        assert np.unpackbits(np.frombuffer(base64.b64decode(mask), np.uint8)).tolist() == bits.int().tolist()
+    assert min(last["masks_right"]) >= 98
+    assert len(json.dumps(last, separators=(",", ":"))) <= 3000
+    end = told[-1]["end"]
+    assert end["certified"]
+    assert "on at least 8" in end["detail"]
+    assert "% of its coordinates; dropout of 0.1 keeps 90 %" in end["detail"]
+
+
+def test_without_dropout_there_are_no_masks(told):
+    assert not any("masks" in message["frame"] or "masks_right" in message["frame"] for message in told)
+
+
+@pytest.mark.parametrize(
+    ("choice", "headline", "detail"),
+    [
+        (
+            {"slice": "embeddings"},
+            "Certified: this sentence accounts for every row",
+            "exactly the sums of the position",
+        ),
+        ({"slice": "key", "layers": (0,)}, "Certified: every word of this sentence fits", "dropout of 0.1 keeps 81 %"),
+    ],
+)
+def test_certificates_through_dropout_say_what_they_prove(minilm, choice, headline, detail):
+    end = list(messages(Experiment(SENTENCE, dropout=0.1, device="cpu", **choice)))[-1]["end"]
+    assert end["headline"].startswith(headline)
+    assert detail in end["detail"]
+    assert "7 of 7 tokens in place" in end["detail"]
+
+
+@pytest.mark.parametrize(
+    ("sentences", "dropout", "headline"),
+    [
+        (SENTENCE, 0.0, "the attacker has the sentence and cannot be sure of it"),
+        (BATCH, 0.0, "the attacker has the sentences and cannot be sure of them"),
+        (SENTENCE, 0.1, "dropout hides the proof"),
+    ],
+)
+def test_a_find_without_a_certificate_is_called_so(minilm, sentences, dropout, headline):
+    experiment = Experiment(sentences, slice="layer", attack="tag", dropout=dropout, device="cpu")
+    case, frame = guessed(experiment, *sentences.splitlines())
+    assert verdict(frame, case, experiment)[0] == f"Recovered, but not certified: {headline}."
+
+
+def test_a_title_tells_how_the_client_trains(minilm):
+    experiment = Experiment(BATCH, slice="all", dropout=0.25, frozen_embeddings=True)
+    assert title(experiment, minilm).endswith(" · everything · dropout 0.25 · embeddings frozen · batch of 2 · best")
