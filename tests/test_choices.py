@@ -5,14 +5,14 @@ import pytest
 from demo.attacks import ATTACKS
 from demo.attacks.base import settings_of, with_settings
 from demo.ui import api
-from demo.ui.choices import DEFAULT, PRESETS, Limits, check_sentence, clamped, experiment_from
+from demo.ui.choices import DEFAULT, PRESETS, Limits, check_batch, clamped, experiment_from, resized
 from demo.ui.components import chosen_in, drawing_of
-from demo.ui.page import attack_note, sentence_note
+from demo.ui.page import attack_note, lines_of, sentence_note, training_note
 
 GOOD = {
-    "sentence": "The cat sat.", "label": 1, "model": "minilm", "weights": None, "scale": 0.02, "slice": "query",
+    "sentence": "The cat sat.", "labels": [1], "model": "minilm", "weights": None, "scale": 0.02, "slice": "query",
     "layers": [2], "attack": "best", "knows_length": True, "knows_label": True, "seconds": 60.0, "seed": 0,
-    "settings": {},
+    "settings": {}, "dropout": 0.0, "frozen_embeddings": False,
 }  # fmt: skip
 LIMITS = Limits(seconds=90, tokens=20)
 
@@ -34,7 +34,12 @@ def test_good_values_make_an_experiment():
         ({"slice": "bias"}, "unknown slice 'bias'"),
         ({"attack": "magic"}, "unknown attack 'magic'"),
         ({"weights": "pickle"}, "unknown weights 'pickle'"),
-        ({"label": 2}, "label 2 does not exist: choose 0 or 1"),
+        ({"sentence": "the\n" + "word " * 30}, "sentence 2 has 30 tokens: this page takes at most 20"),
+        ({"sentence": "\n".join(["word " * 19] * 5)}, "the batch has 95 tokens: this page takes at most 80"),
+        ({"sentence": "hi\n" * 9}, "the batch has 9 sentences: give at most 8"),
+        ({"labels": [2]}, "label 2 does not exist: choose 0 or 1"),
+        ({"labels": [0, 5], "sentence": "a\nb"}, "label 5 does not exist: choose 0 or 1"),
+        ({"dropout": "much"}, "is not a number: give one from 0 to 0.4"),
         ({"seconds": math.nan}, "is not a number"),
         ({"seed": "x"}, "is not a number"),
     ],
@@ -54,6 +59,10 @@ def test_wrong_values_are_named(change, message):
         ({"attack": "certified", "settings": {"patience": 10**9}}, "settings", (("patience", 50),)),
         ({"attack": "certified", "settings": {"patience": 3}}, "settings", ()),
         ({"layers": [3, 1, 3]}, "layers", (1, 3)),
+        ({"dropout": 0.9}, "dropout", 0.4),
+        ({"dropout": -1}, "dropout", 0),
+        ({"dropout": None}, "dropout", None),
+        ({"labels": [True, 0]}, "labels", (1, 0)),
     ],
 )
 def test_numbers_out_of_range_are_clamped(change, field, value):
@@ -101,7 +110,17 @@ def test_limits_come_from_the_environment():
 def test_presets_fit(minilm):
     assert DEFAULT.sentence in PRESETS.values()
     for sentence in PRESETS.values():
-        assert 5 <= check_sentence(Limits(), minilm, sentence) <= 15
+        (tokens,) = check_batch(Limits(), minilm, sentence)
+        assert 5 <= len(tokens) <= 15
+
+
+def test_a_batch_is_filled_up_with_presets_and_cut_down():
+    full = resized("My own sentence.\n\nThe second.", 8)
+    assert full.splitlines()[:3] == ["My own sentence.", "The second.", DEFAULT.sentence]
+    assert len(set(full.splitlines())) == 8
+    assert resized(full, 1) == "My own sentence."
+    assert resized(DEFAULT.sentence, 8).splitlines() == list(PRESETS.values())
+    assert [lines_of(text) for text in ("", "a", "a\n \nb", "a\n" * 30)] == [1, 1, 2, 8]
 
 
 def test_a_drawing_says_what_is_exposed():
@@ -109,6 +128,8 @@ def test_a_drawing_says_what_is_exposed():
     assert "147,456 of 22.7 M parameters, 0.65 %" in drawing
     assert chosen_in(drawing) == ("query", [2])
     assert chosen_in(drawing_of("tinybert4", "query", [5])) == ("query", [2])  # it has no layer 5
+    assert "10,795,394 of 22.7 M" in drawing_of("minilm", "all", [], frozen_embeddings=True)
+    assert "embeddings are frozen" in drawing_of("minilm", "embeddings", [], frozen_embeddings=True)
 
 
 @pytest.mark.parametrize("value", ["", "{}", '{"slice": "query", "chosen": 3}', '{"slice": "x", "chosen": []}', "[]"])
@@ -120,10 +141,25 @@ def test_a_damaged_drawing_is_refused(value):
 def test_notes_say_what_is_wrong(minilm):
     assert sentence_note(LIMITS, "minilm", "hello there").startswith("2 tokens (words or pieces of words). It stays")
     assert "1 of them are unknown to the model" in sentence_note(LIMITS, "minilm", "hello 😀")
+    assert sentence_note(LIMITS, "minilm", "hello there\n\nhi").startswith("2 sentences, 3 tokens (words")
     assert sentence_note(LIMITS, "minilm", "").startswith("⚠ the sentence is empty")
     wrong = experiment_from(LIMITS, **{**GOOD, "attack": "span"})
     assert attack_note(wrong).startswith("⚠ span cannot attack this: no attention matrix")
     assert attack_note(experiment_from(LIMITS, **GOOD)) == ATTACKS["best"].about
+    assert training_note(0, False, 1).label == "How the client trains"
+    assert training_note(0.1, True, 2).label == "How the client trains · dropout 0.1 · embeddings frozen · batch of 2"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"dropout": 0.1, "attack": "span", "layers": [0]}, "the client trains with dropout"),
+        ({"sentence": "one cat\ntwo dogs", "attack": "rows", "slice": "all"}, "rows reads one sentence"),
+        ({"frozen_embeddings": True, "slice": "embeddings"}, "the client's embeddings are frozen"),
+    ],
+)
+def test_notes_say_how_training_stands_in_the_way(minilm, change, reason):
+    assert reason in attack_note(experiment_from(LIMITS, **{**GOOD, **change}))
 
 
 def test_a_bug_is_a_message_and_tells_nothing_of_the_sentence(monkeypatch, capsys):

@@ -39,6 +39,23 @@ def test_the_api_streams_a_run_in_order(client):
     assert told[-1]["end"]["certified"]
 
 
+def test_the_api_reads_through_dropout(client):
+    told = run(client, slice="value", layers=[0], dropout=0.1)
+    assert told[-1]["end"]["certified"]
+    assert "dropout of 0.1 keeps 90 %" in told[-1]["end"]["detail"]
+    assert told[-1]["frame"]["tokens"] == told[0]["start"]["truth"]
+    assert all(told[-1]["frame"]["masks"])
+    assert min(told[-1]["frame"]["masks_right"]) >= 98
+
+
+def test_the_api_takes_a_batch(client):
+    told = run(client, sentence=f"{SENTENCE}\nTwo dogs bark.", slice="all", labels=[1, 0], frozen_embeddings=True)
+    assert told[0]["start"]["breaks"] == [7]
+    assert told[0]["start"]["title"].endswith("everything · embeddings frozen · batch of 2 · best")
+    assert told[-1]["end"]["certified"]
+    assert told[-1]["frame"]["tokens"] == told[0]["start"]["truth"]
+
+
 def test_there_is_one_documented_typed_endpoint(client):
     endpoints = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
     assert list(endpoints) == ["/attack"]
@@ -48,7 +65,8 @@ def test_there_is_one_documented_typed_endpoint(client):
     assert parameters["sentence"] == "string"
     assert parameters["seconds"] == "number"
     assert parameters["seed"] == "integer"
-    assert parameters["layers"] == "array"
+    assert parameters["layers"] == parameters["labels"] == "array"
+    assert parameters["frozen_embeddings"] == "boolean"
     assert "streams the reconstruction" in endpoints["/attack"]["description"]
 
 
@@ -59,7 +77,9 @@ def test_there_is_one_documented_typed_endpoint(client):
         ({"sentence": "word " * 300}, "300 tokens: this page takes at most 64"),
         ({"slice": "bias"}, "unknown slice 'bias'"),
         ({"layers": [77]}, "layer 77 does not exist: minilm has layers 0 to 5"),
-        ({"label": 5}, "label 5 does not exist"),
+        ({"labels": [5]}, "label 5 does not exist"),
+        ({"labels": [1, 0]}, "2 labels for 1 sentences: give one for each, or one for all"),
+        ({"slice": "embeddings", "frozen_embeddings": True}, "the client's embeddings are frozen"),
         ({"attack": "span", "layers": [3]}, "span cannot attack this"),
         ({"attack": "certified", "settings": {"colour": 1}}, "certified has no setting 'colour'"),
         ({"model": "bert-base", "weights": "pretrained"}, "bert-base pretrained comes from the hub"),

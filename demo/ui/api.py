@@ -21,7 +21,7 @@ def endpoint(limits: Limits, device: str | None) -> Callable[..., Iterator[Messa
         slice: Literal[tuple(SLICES)] = DEFAULT.slice,  # type: ignore[valid-type]
         layers: list[int] = list(DEFAULT.layers),  # noqa: B006 (gradio reads the default, nobody changes it)
         attack: Literal[tuple(ATTACKS)] = DEFAULT.attack,  # type: ignore[valid-type]
-        label: int = DEFAULT.labels[0],
+        labels: list[int] = list(DEFAULT.labels),  # noqa: B006
         weights: str | None = None,
         scale: float = 0.02,
         knows_length: bool = True,
@@ -29,32 +29,37 @@ def endpoint(limits: Limits, device: str | None) -> Callable[..., Iterator[Messa
         seconds: float = 60,
         seed: int = 0,
         settings: dict[str, Any] | None = None,
+        dropout: float | None = DEFAULT.dropout,
+        frozen_embeddings: bool = DEFAULT.frozen_embeddings,
     ) -> Iterator[dict[str, Any]]:
-        """Attacks the gradient of one sentence and streams the reconstruction.
+        """Attacks the gradient of a sentence, or of a batch of them, and streams the reconstruction.
 
         Every message is a dict with the run's id and a `frame` (tokens, marks, confidence, points, scores); the first
-        ones also hold `start` (the true tokens and points), the last one `end` (the verdict). Numbers out of range are
-        clamped; anything else that is wrong is refused with the reason.
+        ones also hold `start` (the true tokens and points), the last one `end` (the verdict). A batch's sentences lie
+        end to end, and `breaks` in `start` says where the later ones begin. Numbers out of range are clamped; anything
+        else that is wrong is refused with the reason.
 
         Args:
-            sentence: the client's private sentence, in memory for the run only
+            sentence: the client's private sentence, or up to 8 of them, one a line; in memory for the run only
             model: which Transformer the client trains
             slice: which part of its gradient is exposed
             layers: of which layers, from 0, where the slice is a choice of layers
             attack: which attack; `best` looks at what is exposed and chooses
-            label: the client's label, 0 or 1
+            labels: the client's labels, 0 or 1: one for each sentence, or one for all
             weights: pretrained, normal or uniform; None for the model's own default
             scale: sigma of normal, range of uniform weights
-            knows_length: whether the attacker is told the number of tokens
-            knows_label: whether the attacker is told the label
+            knows_length: whether the attacker is told the number of tokens of each sentence
+            knows_label: whether the attacker is told the labels
             seconds: the attack's budget
-            seed: of everything that the attack draws at random
+            seed: of everything that is drawn at random: by the attack, and by the client's dropout
             settings: changes to the attack's own settings, e.g. {"patience": 5}
+            dropout: the rate with which the client trains, up to 0.4: 0 is eval mode, None is the model's own rate
+            frozen_embeddings: whether the client leaves its embeddings untrained, and so shares no gradient of them
         """
         try:
             experiment = experiment_from(
-                limits, sentence, label, model, weights, scale, slice, layers, attack, knows_length, knows_label,
-                seconds, seed, settings or {}, device,
+                limits, sentence, labels, model, weights, scale, slice, layers, attack, knows_length, knows_label,
+                seconds, seed, settings or {}, dropout, frozen_embeddings, device,
             )  # fmt: skip
         except ValueError as problem:
             raise gr.Error(str(problem), print_exception=False) from None

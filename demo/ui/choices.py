@@ -13,6 +13,7 @@ from typing import Any
 from demo.attacks import ATTACKS
 from demo.attacks.base import settings_of
 from demo.engine import Experiment
+from demo.leak import MOST_DROPOUT, MOST_SENTENCES
 from demo.models import MODELS, Model, Weights, outline
 from demo.slices import SLICES
 
@@ -22,11 +23,15 @@ PRESETS = {
     "an address": "Send it to 42 Garden Street, second floor.",
     "a love letter": "I think of you whenever it rains.",
     "a plain sentence": "The cat that the children fed sleeps upstairs.",
+    "a plan": "We meet behind the old station at nine.",
+    "a debt": "Tom still owes my sister forty euros.",
+    "a recipe": "Grandmother adds a little pepper to her chocolate.",
 }
 DEFAULT = Experiment(PRESETS["a medical note"], slice="query", layers=(3,), attack="best")
 WEIGHTS = ("pretrained", "normal", "uniform")
 LABELS = (0, 1)
-CHARACTERS = 2000  # of a sentence, before it is tokenized
+CHARACTERS = 2000  # of the whole text, before it is tokenized
+LONGEST = 4  # a batch has at most the tokens of so many sentences of the largest length
 
 
 @dataclass(frozen=True)
@@ -53,9 +58,9 @@ class Limits:
 
 
 def experiment_from(
-    limits: Limits, sentence: str, label: int, model: str, weights: str | None, scale: float, slice: str,
+    limits: Limits, sentence: str, labels: Sequence[int], model: str, weights: str | None, scale: float, slice: str,
     layers: Sequence[int], attack: str, knows_length: bool, knows_label: bool, seconds: float, seed: int,
-    settings: Mapping[str, Any], device: str | None = None,
+    settings: Mapping[str, Any], dropout: float | None, frozen_embeddings: bool, device: str | None = None,
 ) -> Experiment:  # fmt: skip
     """Loose values -> a checked experiment."""
     for name, value, table in (("model", model, MODELS), ("slice", slice, SLICES), ("attack", attack, ATTACKS)):
@@ -63,25 +68,43 @@ def experiment_from(
             raise ValueError(f"unknown {name} {str(value)[:40]!r}: choose one of {', '.join(table)}")
     if weights and weights not in WEIGHTS:
         raise ValueError(f"unknown weights {str(weights)[:40]!r}: choose one of {', '.join(WEIGHTS)}")
-    if label not in LABELS:
-        raise ValueError(f"label {label!r} does not exist: choose {LABELS[0]} or {LABELS[1]}")
-    check_sentence(limits, outline(model), sentence)
+    for label in labels:
+        if label not in LABELS:
+            raise ValueError(f"label {label!r} does not exist: choose {LABELS[0]} or {LABELS[1]}")
+    check_batch(limits, outline(model), sentence)
     chosen = tuple(sorted({int(layer) for layer in layers})) if SLICES[slice].of_layer else ()
     return Experiment(
-        sentence, (int(label),), model, Weights(weights, clamp(scale, 1e-3, 1.0)) if weights else None, slice, chosen,
-        attack, bool(knows_length), bool(knows_label), clamp(seconds, 1.0, limits.seconds),
-        seed=int(clamp(seed, 0, 2**31 - 1)), device=device, settings=clamped(attack, settings),
+        sentence, tuple(int(label) for label in labels), model,
+        Weights(weights, clamp(scale, 1e-3, 1.0)) if weights else None, slice, chosen, attack, bool(knows_length),
+        bool(knows_label), clamp(seconds, 1.0, limits.seconds), seed=int(clamp(seed, 0, 2**31 - 1)), device=device,
+        settings=clamped(attack, settings), dropout=None if dropout is None else clamp(dropout, 0.0, MOST_DROPOUT),
+        frozen_embeddings=bool(frozen_embeddings),
     )  # fmt: skip
 
 
-def check_sentence(limits: Limits, model: Model, sentence: str) -> int:
-    """The number of tokens, or an error that says what is wrong with the sentence."""
-    if len(sentence) > CHARACTERS:
-        raise ValueError(f"the sentence has {len(sentence)} characters: give at most {CHARACTERS}")
-    tokens = len(model.encode(sentence)) - 2
-    if tokens > limits.tokens:
-        raise ValueError(f"the sentence has {tokens} tokens: this page takes at most {limits.tokens}")
-    return tokens
+def check_batch(limits: Limits, model: Model, text: str) -> list[list[str]]:
+    """The tokens of each sentence, one sentence a line; or an error that says what is wrong with them."""
+    if len(text) > CHARACTERS:
+        raise ValueError(f"the text has {len(text)} characters: give at most {CHARACTERS}")
+    lines = Experiment(text).sentences
+    if len(lines) > MOST_SENTENCES:
+        raise ValueError(f"the batch has {len(lines)} sentences: give at most {MOST_SENTENCES}, one a line")
+    batch = [model.tokens(model.encode(line)[1:-1]) for line in lines or [text]]
+    for n, tokens in enumerate(batch, 1):
+        if len(tokens) > limits.tokens:
+            which = "the sentence" if len(batch) == 1 else f"sentence {n}"
+            raise ValueError(f"{which} has {len(tokens)} tokens: this page takes at most {limits.tokens}")
+    total, most = sum(map(len, batch)), LONGEST * limits.tokens
+    if total > most:
+        raise ValueError(f"the batch has {total} tokens: this page takes at most {most}")
+    return batch
+
+
+def resized(text: str, sentences: int) -> str:
+    """The text cut down to so many lines, or filled up with presets that it does not hold yet."""
+    lines = list(Experiment(text).sentences)
+    more = [preset for preset in PRESETS.values() if preset not in lines]
+    return "\n".join((lines + more)[:sentences])
 
 
 def clamped(attack: str, settings: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

@@ -74,18 +74,22 @@ import(new URL('static/assets/stage/drawing.js', document.baseURI)).then(({ Draw
 """
 
 
-def drawing_of(model: str, slice: str, layers: Sequence[int]) -> str:
+def drawing_of(model: str, slice: str, layers: Sequence[int], frozen_embeddings: bool = False) -> str:
     """What the drawing shows: the model's blocks, which of them are exposed, and what share that is."""
     net = outline(model)
     layers = [layer for layer in layers if 0 <= layer < net.layers] or [min(2, net.layers - 1)]
-    pieces = select(net, slice, layers)
+    try:
+        pieces = select(net, slice, layers, frozen_embeddings)
+        shown = exposed(count(pieces), share(net, pieces))
+    except ValueError as nothing:
+        shown = f"{nothing}"
     spec = {
         "model": net.title,
         "layers": net.layers,
         "decoder": net.net.decoder,
         "slice": slice,
         "chosen": layers if SLICES[slice].of_layer else [],
-        "exposed": exposed(count(pieces), share(net, pieces)),
+        "exposed": shown,
         "sizes": {name: f"{count(select(net, name, [0])):,}" for name in SLICES},
         "slices": {name: {"title": s.title, "of_layer": s.of_layer} for name, s in SLICES.items()},
         "help": {name: s.about for name, s in SLICES.items()},

@@ -12,11 +12,13 @@ import gradio as gr
 from demo.attacks import ATTACKS
 from demo.attacks.base import settings_of
 from demo.engine import Experiment, run, set_up
+from demo.leak import MOST_DROPOUT, MOST_SENTENCES
+from demo.messages import training
 from demo.models import MODELS, load, outline, unavailable
 from demo.slices import all_pieces, count
 from demo.ui import components
 from demo.ui.api import endpoint, told
-from demo.ui.choices import DEFAULT, LABELS, PRESETS, WEIGHTS, Limits, check_sentence, experiment_from
+from demo.ui.choices import DEFAULT, LABELS, PRESETS, WEIGHTS, Limits, check_batch, experiment_from, resized
 from demo.ui.components import chosen_in, drawing_of
 
 TITLE = "Leakscope · watch a gradient give away its sentence"
@@ -44,6 +46,7 @@ GONE_JS = """(ticket) => {
 }"""
 STOP_JS = "() => { window.leakscope.wanted = false; window.leakscope.stopped(); }"
 DEVICE = "attack"  # one running attack per device: page and API wait in the same line
+TRAINING = "How the client trains"
 QUICK = 50e6  # parameters of models that take a training step in a moment
 OWN_SETTINGS = tuple(name for name, attack in ATTACKS.items() if settings_of(attack))
 
@@ -58,6 +61,10 @@ class Controls:
     stop: gr.Button
     preset: gr.Dropdown
     label: gr.Radio
+    how: gr.Accordion
+    dropout: gr.Slider
+    frozen: gr.Checkbox
+    batch: gr.Dropdown
     model: gr.Dropdown
     weights: gr.Dropdown
     drawing: gr.HTML
@@ -75,7 +82,7 @@ class Controls:
         """What makes an experiment, in the order that `experiment_of` takes."""
         return [
             self.sentence, self.label, self.model, self.weights, self.scale, self.drawing, self.attack, self.knows,
-            self.seconds, self.seed, *self.own,
+            self.seconds, self.seed, self.dropout, self.frozen, *self.own,
         ]  # fmt: skip
 
 
@@ -108,7 +115,7 @@ def warm_up(experiment: Experiment) -> None:
 def client_side(limits: Limits, model: str) -> Controls:
     """Lays out the controls, in reading order."""
     gr.Markdown("### The client <small>private</small>", elem_classes="ls-side")
-    sentence = gr.Textbox(DEFAULT.sentence, label="The secret sentence", lines=2, max_lines=4, elem_id="sentence")
+    sentence = gr.Textbox(DEFAULT.sentence, label="The secret sentence", lines=2, max_lines=8, elem_id="sentence")
     note = sentence_note(limits, model, DEFAULT.sentence)
     said = gr.Markdown(note, elem_id="said", elem_classes="ls-note")
     with gr.Row():
@@ -117,6 +124,18 @@ def client_side(limits: Limits, model: str) -> Controls:
     with gr.Row():
         preset = gr.Dropdown(list(PRESETS), value=None, label="Examples", elem_id="preset")
         label = gr.Radio(LABELS, value=DEFAULT.labels[0], label="Label the client trains on")
+    with gr.Accordion(TRAINING, open=False, elem_id="how") as how:
+        dropout = gr.Slider(
+            0, MOST_DROPOUT, DEFAULT.dropout, step=0.05, label="Dropout", elem_id="dropout",
+            info="eval mode at 0; BERT's own is 0.1",
+        )  # fmt: skip
+        frozen = gr.Checkbox(
+            DEFAULT.frozen_embeddings, label="Embeddings frozen (their gradient is not shared)", elem_id="frozen"
+        )
+        batch = gr.Dropdown(
+            list(range(1, MOST_SENTENCES + 1)), value=1, label="Sentences in the batch", elem_id="batch",
+            info="one a line in the box above",
+        )  # fmt: skip
     with gr.Row():
         names = [(shape.title, name) for name, shape in MODELS.items()]
         which = gr.Dropdown(names, value=model, label="Model", elem_id="model")
@@ -135,8 +154,8 @@ def client_side(limits: Limits, model: str) -> Controls:
             scale = gr.Number(0.02, label="Scale of random weights", minimum=1e-3, maximum=1)
         groups, own = settings_controls()
     return Controls(
-        sentence, said, go, stop, preset, label, which, weights, drawing, attack, seconds, about, knows, seed, scale,
-        groups, own,
+        sentence, said, go, stop, preset, label, how, dropout, frozen, batch, which, weights, drawing, attack, seconds,
+        about, knows, seed, scale, groups, own,
     )  # fmt: skip
 
 
@@ -173,10 +192,11 @@ def connect_notes(controls: Controls, limits: Limits, device: str | None) -> Non
         except ValueError as problem:
             return f"⚠ {problem}."
 
-    def redrawn(model: str, drawing: str) -> str:
-        return drawing_of(model, *chosen_in(drawing))
+    def redrawn(model: str, drawing: str, frozen: bool) -> str:
+        return drawing_of(model, *chosen_in(drawing), frozen)
 
-    model, drawing, attack = controls.model, controls.drawing, controls.attack
+    model, drawing, attack, batch = controls.model, controls.drawing, controls.attack, controls.batch
+    dropout, frozen = controls.dropout, controls.frozen
     quick: dict[str, Any] = {
         "show_progress": "hidden", "api_visibility": "private", "queue": False, "trigger_mode": "always_last",
     }  # fmt: skip
@@ -185,11 +205,17 @@ def connect_notes(controls: Controls, limits: Limits, device: str | None) -> Non
         [controls.sentence.change, model.change], lambda text, model: sentence_note(limits, model, text),
         [controls.sentence, model], controls.said, **quick,
     )  # fmt: skip
-    gr.on([model.change, drawing.input], redrawn, [model, drawing], drawing, **quick)
+    batch.input(resized, [controls.sentence, batch], controls.sentence, **quick)
+    controls.sentence.change(lines_of, controls.sentence, batch, **quick)
+    gr.on([dropout.change, frozen.change, batch.change], training_note, [dropout, frozen, batch], controls.how, **quick)
+    gr.on([model.change, drawing.input, frozen.change], redrawn, [model, drawing, frozen], drawing, **quick)
     model.change(weight_menu, model, controls.weights, **quick)
     gr.on(
-        [attack.change, drawing.change, controls.weights.change, controls.knows.change], note, controls.values,
-        controls.about, **quick,
+        [
+            attack.change, drawing.change, controls.weights.change, controls.knows.change, dropout.change,
+            frozen.change, batch.change,
+        ],
+        note, controls.values, controls.about, **quick,
     )  # fmt: skip
     attack.change(
         lambda name: [gr.Group(visible=name == own) for own in OWN_SETTINGS], attack, controls.groups, **quick
@@ -198,26 +224,37 @@ def connect_notes(controls: Controls, limits: Limits, device: str | None) -> Non
 
 def experiment_of(values: tuple[Any, ...], limits: Limits, device: str | None) -> Experiment:
     """The controls' values -> a checked experiment."""
-    sentence, label, model, weights, scale, picked, attack, knows, seconds, seed, *own = values
+    sentence, label, model, weights, scale, picked, attack, knows, seconds, seed, dropout, frozen, *own = values
     slice, layers = chosen_in(picked)
     fields = [(name, f.name) for name in OWN_SETTINGS for f in settings_of(ATTACKS[name])]
     settings = {field: value for (name, field), value in zip(fields, own, strict=True) if name == attack}
     return experiment_from(
-        limits, sentence, label, model, weights, scale, slice, layers, attack, "length" in knows, "label" in knows,
-        seconds, seed, settings, device,
+        limits, sentence, [label], model, weights, scale, slice, layers, attack, "length" in knows, "label" in knows,
+        seconds, seed, settings, dropout, frozen, device,
     )  # fmt: skip
 
 
-def sentence_note(limits: Limits, model: str, sentence: str) -> str:
-    """The line under the box: how many tokens, or what is wrong, and where the sentence goes."""
+def sentence_note(limits: Limits, model: str, text: str) -> str:
+    """The line under the box: how many tokens, or what is wrong, and where the text goes."""
     try:
-        tokens = check_sentence(limits, outline(model), sentence)
+        batch = check_batch(limits, outline(model), text)
     except ValueError as problem:
         return f"⚠ {problem}."
-    unknown = outline(model).tokens(outline(model).encode(sentence)).count("[UNK]")
+    tokens, unknown = sum(map(len, batch)), sum(sentence.count("[UNK]") for sentence in batch)
     strange = f" {unknown} of them are unknown to the model, which reads [UNK]." if unknown else ""
-    count = f"{tokens} token{'s' * (tokens > 1)} (words or pieces of words)."
-    return f"{count}{strange} It stays in this run's memory: not logged, not kept."
+    several, stays = (f"{len(batch)} sentences, ", "They stay") if len(batch) > 1 else ("", "It stays")
+    count = f"{several}{tokens} token{'s' * (tokens > 1)} (words or pieces of words)."
+    return f"{count}{strange} {stays} in this run's memory: not logged, not kept."
+
+
+def lines_of(text: str) -> int:
+    """The batch size that the menu shows; of a text with too many lines, the largest that there is."""
+    return min(max(len(Experiment(text).sentences), 1), MOST_SENTENCES)
+
+
+def training_note(dropout: float, frozen: bool, batch: int) -> gr.Accordion:
+    """The closed group still tells what is on in it."""
+    return gr.Accordion(label=" · ".join([TRAINING, *training(dropout, frozen, batch)]))
 
 
 def attack_note(experiment: Experiment) -> str:
