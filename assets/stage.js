@@ -98,7 +98,7 @@ export class Stage {
 
   setStart(start) {
     this.start = start;
-    this.tiles.begin(start.truth ?? []);
+    this.tiles.begin(start.truth ?? [], start.breaks);
     this.settle();
   }
 
@@ -152,6 +152,7 @@ export class Stage {
     if (this.root.dataset.state !== "recorded") this.announcer.say(verdict || status);
     if (!frame) return;
     this.tiles.draw(frame);
+    this.maskKey.hidden = !frame.masks;
     this.drawCurves(frame);
     this.map.show(this.frames, this.shown);
   }
@@ -237,7 +238,8 @@ export class Stage {
     });
     const key = Object.entries(MARKS).map(([mark, { symbol, words }]) =>
       html("span", { "data-mark": mark }, html("b", { class: "ls-symbol" }, symbol), ` ${words}`));
-    return html("div", { class: "ls-tools" }, html("span", { class: "ls-key" }, ...key), compare);
+    this.maskKey = html("span", { hidden: "" }, html("b", { class: "ls-swatch" }), " what dropout kept");
+    return html("div", { class: "ls-tools" }, html("span", { class: "ls-key" }, ...key, this.maskKey), compare);
   }
 }
 

@@ -1,5 +1,6 @@
 /* One tile per token, and what a mark means: the same symbols, words and colours everywhere. */
 import { calm, clamp, html } from "./dom.js";
+import { Mask } from "./mask.js";
 
 export const MARKS = {
   "=": { symbol: "✓", words: "in place", colour: "--ls-right", shape: "circle" },
@@ -12,25 +13,43 @@ export const markOf = (frame, place) => MARKS[frame.marks?.[place]] ?? MARKS.x;
 export const inPlace = (frame) => [...(frame.marks ?? "")].filter((mark) => mark === "=").length;
 export const short = (word) => (word.length > LONGEST_WORD ? `${word.slice(0, LONGEST_WORD - 1)}…` : word);
 
-/* One tile per token; nodes are reused from frame to frame and run to run. */
+/* One tile per token, a row per sentence; tiles are reused from frame to frame. */
 export class Tiles {
   constructor() {
     this.tiles = [];
     this.truth = [];
     this.comparing = false;
     this.tipped = null;
-    this.list = html("div", { class: "ls-tiles", role: "list", "aria-label": "The attacker's guess, token by token" });
+    this.list = html("div", { class: "ls-tiles" });
     this.tip = html("div", { class: "ls-tip", "aria-hidden": "true", hidden: "" });
     this.node = html("div", { class: "ls-tilebox" }, this.list, this.tip);
     for (const kind of ["pointerover", "focusin"]) this.list.addEventListener(kind, (event) => this.point(event.target));
     for (const kind of ["pointerleave", "focusout"]) this.list.addEventListener(kind, () => this.point(null));
     this.node.addEventListener("keydown", (event) => event.key === "Escape" && this.point(null));
+    this.begin([]);
   }
 
-  begin(truth) {
+  begin(truth, breaks = []) {
     this.truth = truth;
     this.point(null);
-    for (const [place, tile] of this.tiles.entries()) this.reserve(tile, truth[place], true);
+    this.buildRows(breaks);
+    for (const [place, tile] of this.tiles.entries()) {
+      this.lineOf(place).append(tile.node);
+      this.reserve(tile, truth[place], true);
+    }
+  }
+
+  // A batch has its sentences numbered, and one more row for words that a guess has beyond a sentence's end.
+  buildRows(breaks) {
+    this.rows = breaks.length
+      ? [0, ...breaks].map((first, n) => row(first, `${n + 1}`, `Sentence ${n + 1} of the guess, token by token`))
+      : [row(0, "", "The attacker's guess, token by token")];
+    if (breaks.length) this.rows.push(row(this.truth.length, "+", "Words beyond a sentence's end"));
+    this.list.replaceChildren(...this.rows.map(({ node }) => node));
+  }
+
+  lineOf(place) {
+    return this.rows.findLast(({ first }) => first <= place).line;
   }
 
   clear() {
@@ -64,12 +83,14 @@ export class Tiles {
     tile.truth.textContent = this.truth[place] ?? "";
     tile.bar.style.transform = `scaleX(${guessed ? sure / 100 : 0})`;
     tile.node.dataset.mark = guessed ? frame.marks?.[place] ?? "x" : "";
-    tile.hint = guessed ? `${sure} % sure${others.length ? `\nelse ${others.join(", ")}` : ""}` : "";
-    const said = guessed ? `${word}, ${mark.words}, ${tile.hint.replace("\n", ", ")}` : "nothing guessed";
+    tile.mask.draw(frame.masks?.[place]);
+    const hints = [`${sure} % sure`, others.length && `else ${others.join(", ")}`, tile.mask.hint(frame.masks_right?.[place])];
+    tile.hint = guessed ? hints.filter(Boolean).join("\n") : "";
+    const said = guessed ? `${word}, ${mark.words}, ${tile.hint.replaceAll("\n", ", ")}` : "nothing guessed";
     tile.node.setAttribute("aria-label", `token ${place + 1}: ${said}`);
     this.reserve(tile, word);
     if (became && !calm.matches) {
-      tile.node.animate([{ transform: "rotateX(80deg) scale(1.12)" }, { transform: "none" }], { duration: 380, easing: "ease-out" });
+      tile.node.animate([{ transform: "perspective(40em) rotateX(80deg) scale(1.12)" }, { transform: "none" }], { duration: 380, easing: "ease-out" });
     }
   }
 
@@ -84,16 +105,16 @@ export class Tiles {
   resize(count) {
     while (this.tiles.length > count) this.tiles.pop().node.remove();
     while (this.tiles.length < count) {
-      const tile = { width: 0, hint: "" };
+      const tile = { width: 0, hint: "", mask: new Mask() };
       tile.word = html("span", { class: "ls-word" });
       tile.symbol = html("span", { class: "ls-symbol" });
       tile.bar = html("span", { class: "ls-bar" });
       tile.truth = html("span", { class: "ls-truth" });
       tile.node = html("div", { class: "ls-tile", role: "listitem", tabindex: "0" },
-        html("span", { class: "ls-guess" }, tile.word, tile.symbol), html("span", { class: "ls-sure" }, tile.bar), tile.truth);
+        html("span", { class: "ls-guess" }, tile.word, tile.symbol), html("span", { class: "ls-sure" }, tile.bar), tile.mask.node, tile.truth);
       this.reserve(tile, this.truth[this.tiles.length]);
+      this.lineOf(this.tiles.length).append(tile.node);
       this.tiles.push(tile);
-      this.list.append(tile.node);
     }
   }
 
@@ -109,4 +130,9 @@ export class Tiles {
     this.tip.style.top = `${tile.node.offsetTop + tile.node.offsetHeight + 4}px`;
     this.tip.style.left = `${clamp(tile.node.offsetLeft, 0, Math.max(0, this.node.clientWidth - this.tip.offsetWidth))}px`;
   }
+}
+
+function row(first, number, label) {
+  const line = html("div", { class: "ls-line", role: "list", "aria-label": label });
+  return { first, line, node: html("div", { class: "ls-sentence" }, html("span", { class: "ls-number", "aria-hidden": "true" }, number), line) };
 }

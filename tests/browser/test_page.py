@@ -102,6 +102,63 @@ def test_a_span_check_shows_its_candidates(page):
     assert page.locator(".ls-strip circle.ls-nearest").count() == 1
 
 
+def test_dropout_is_read_through_and_its_masks_are_shown(page):
+    page.click("#how button")
+    page.locator("#dropout input[type=number]").fill("0.1")
+    page.locator("#dropout input[type=number]").press("Tab")
+    page.get_by_text("How the client trains · dropout 0.1").wait_for()
+    expose(page, "value", 0)
+    attack(page)
+    assert "dropout 0.1" in page.locator(".ls-title").inner_text()
+    assert page.locator(".ls-tile[data-mark='=']").count() == 9
+    assert page.locator(".ls-mask:visible").count() == 9
+    assert re.search(r"on at least 8\d % of its coordinates", page.locator(".ls-detail").inner_text())
+    label = page.locator(".ls-tile").nth(1).get_attribute("aria-label")
+    assert re.search(r"mask: \d\d % kept, \d+ % of 384 coordinates right$", label)
+    page.locator(".ls-slider").fill("0")
+    wait_for(page, "+d.shown === 0")
+    assert page.locator(".ls-mask:visible").count() == 1
+    page.locator("#dropout input[type=number]").fill("0")
+    page.locator("#dropout input[type=number]").press("Tab")
+    page.get_by_text("How the client trains", exact=True).wait_for()
+    attack(page, f"d.state === 'done' && d.run !== '{state(page)['run']}'")
+    assert page.locator(".ls-mask:visible").count() == 0
+
+
+def test_a_batch_has_a_row_for_each_sentence(page):
+    page.click("#how button")
+    choose(page, "#batch", "2")
+    page.wait_for_function("() => document.querySelector('#said').innerText.startsWith('2 sentences, 17 tokens')")
+    expose(page, "all")
+    attack(page)
+    rows = page.locator(".ls-sentence:visible")
+    assert rows.locator(".ls-number").all_text_contents() == ["1", "2"]
+    assert rows.nth(0).locator(".ls-word").all_text_contents()[:3] == ["the", "patient", "was"]
+    assert rows.nth(1).locator(".ls-word").all_text_contents()[:3] == ["my", "new", "password"]
+    assert page.locator(".ls-headline").inner_text().startswith("Certified: these sentences")
+    page.fill("#sentence textarea", "one\ntwo\nthree")
+    page.wait_for_function("() => document.querySelector('#batch input').value === '3'")
+    choose(page, "#batch", "1")
+    page.wait_for_function("() => document.querySelector('#sentence textarea').value === 'one'")
+
+
+def test_words_beyond_a_sentence_get_a_row_of_their_own(page):
+    """Put into the stage as the server would: two sentences of two words, and a guess that is one word too long."""
+    page.evaluate(
+        """() => {
+            const tokens = ['a', 'b', 'c', 'd', '<b>'], points = tokens.map((_, n) => [n, n, n]);
+            const start = { truth: ['a', 'b', 'c', 'd'], breaks: [2], truth_points: points.slice(0, 4) };
+            const frame = { tokens, points, marks: '====x', step: 1, seconds: 0, left: 9, recover: 100, rougeL: 90 };
+            window.leakscope.receive({ run: 'long', start, frame });
+        }"""
+    )
+    wait_for(page, "d.run === 'long' && +d.frames === 1")
+    rows = page.locator(".ls-sentence:visible")
+    rows.nth(2).wait_for()
+    assert [" ".join(rows.nth(n).locator(".ls-word").all_text_contents()) for n in range(3)] == ["a b", "c d", "<b>"]
+    assert rows.locator(".ls-number").all_text_contents() == ["1", "2", "+"]
+
+
 def test_frames_can_be_scrubbed_and_stepped_through_by_keys(page):
     attack(page)
     last = int(state(page)["frames"]) - 1
