@@ -77,8 +77,9 @@ class Show:
     def frame(self, n: int, frame: Frame) -> Message:
         shot, several = frame.snapshot, len(self.sentences) > 1
         guess = self.case.model.sentences(shot.ids) if several else [shot.ids]
-        places = laid_out([len(ids) for ids in self.sentences], [len(ids) for ids in guess])
         words, sure = [*self._tokens(shot.ids), BLANK], [*shot.confidence.tolist(), 0]
+        places = laid_out([len(ids) for ids in self.sentences], [len(ids) for ids in guess])
+        places = [place for n, place in enumerate(places) if n < len(self.truth) or words[place] != BLANK]
         # Joined by blanks: gradio 6.31 sends differences, and gets those of shrinking lists within lists wrong.
         others = [*(" ".join(self._tokens(others)) for others in shot.runners_up), ""]
         marked = "".join(f"x{marks(a.tolist(), b[1:-1].tolist())}x" for a, b in zip(self.sentences, guess, strict=True))

@@ -159,6 +159,13 @@ def test_guessed_sentences_of_other_lengths_keep_their_rows(minilm):
     assert "5 of 11 tokens in place" in verdict(frame, case, experiment)[1]
 
 
+def test_blanks_beyond_a_sentence_are_no_words(minilm):
+    experiment = Experiment(BATCH, slice="all", layers=(), device="cpu")
+    case = set_up(experiment)
+    shot = snapshot(minilm, Budget(), 1, minilm.blank(6, 12), 1.0, "")
+    assert Show(experiment, case).frame(0, scored(case, shot, 0.0))["tokens"] == [BLANK] * 11
+
+
 def test_masks_travel_as_the_attack_read_them(minilm):
     experiment = Experiment(SENTENCE, slice="value", layers=(0,), dropout=None, device="cpu")
     case = set_up(experiment)
