@@ -254,5 +254,6 @@ const EXPLAINED = {
   objective: "What the attack makes small: how badly the guess explains the leaked gradient.",
   found: "Words: the share of the true tokens that occur in the guess, in any place (TAG's recover rate). "
     + "ROUGE-L: how much of the sentence is there in the right order.",
-  strip: "The leaked gradient spans a small space in which the sentence's own words lie, and hardly any other. At 0 a word lies in it.",
+  strip: "The leaked gradient spans a small space in which the sentence's own words lie, and hardly any other. At 0 a word lies in it. "
+    + "Through dropout: the share of a word's coordinates that disagree with the span. Dropout alone explains as many as its rate.",
 };

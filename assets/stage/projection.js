@@ -2,6 +2,7 @@
 import { html, nextPaint, pause } from "./dom.js";
 import { markOf, short } from "./tiles.js";
 
+const CROWD = 24; // words
 const MARGIN = { l: 30, r: 8, t: 8, b: 32 }; // around the flat map, in pixels
 
 // Plotly reads <b>, <a href=…> and entities in labels: the text is made plain first.
@@ -113,6 +114,7 @@ export class Projection {
     // A word that stands twice in the sentence is one point: it is named once.
     const named = (i) => truth.slice(0, i).some((word, k) => word === truth[i] && String(places[k]) === String(places[i]));
     const names = truth.map((word, i) => (named(i) ? "" : short(word)));
+    const labels = flat && this.labels(places, names);
     const line = (trace, colour, opacity, style) => ({ ...trace, type, mode: "lines", hoverinfo: "skip", opacity, line: { color: colour, ...style } });
     return [
       { ...this.coordinates(background.map((word) => word.slice(1))), type, mode: "markers", hoverinfo: "text",
@@ -120,19 +122,19 @@ export class Projection {
       line(trails, accent, 0.4, { width: flat ? 1.5 : 2 }),
       line(links, muted, 0.8, flat ? { width: 1, dash: "dot" } : { width: 1.5 }),
       { ...this.coordinates(places), type, mode: "markers+text", hoverinfo: "text", hovertext: truth.map((word) => plain(`true: ${word}`)),
-        text: names.map(flat ? plain : plainInSpace), textfont: { color: ink, size: this.type() },
-        textposition: flat ? this.labelSides(places, names) : "top center",
+        text: flat ? labels.map(({ name }) => plain(name)) : names.map(plainInSpace), textfont: { color: ink, size: this.type() },
+        textposition: flat ? labels.map(({ side }) => side) : "top center",
         marker: { symbol: "circle-open", color: ink, size: flat ? 16 : 11, line: { width: flat ? 1.5 : 1, color: ink } } },
       { ...guesses, type, mode: "markers", hoverinfo: "text",
         marker: { ...guesses.marker, size: flat ? 9 : 6, opacity: 1, line: { width: flat ? 1 : 0, color: ground } } },
     ];
   }
 
-  labelSides(places, names) {
+  labels(places, names) {
     const width = this.host.clientWidth - MARGIN.l - MARGIN.r, height = this.host.clientHeight - MARGIN.t - MARGIN.b;
     const [[left, right], [low, high]] = this.home;
     const spots = places.map(([x, y]) => [(width * (x - left)) / (right - left), (height * (high - y)) / (high - low)]);
-    return sides(spots, names, this.type(), width, height);
+    return labelled(spots, names, this.type(), width, height);
   }
 
   layout() {
@@ -213,11 +215,12 @@ function spread(values) {
   return [low - room, high + room];
 }
 
-// The side of each point on which its label covers the fewest points and labels, all in pixels.
-function sides(spots, words, type, width, height) {
-  const taken = spots.map(([x, y]) => [x - 9, y - 9, x + 9, y + 9]);
+// The side of each point on which its label covers the fewest points and labels, all in pixels. In a crowd, as of a batch,
+// a word that would be written across another is left to the pointer.
+function labelled(spots, names, type, width, height) {
+  const points = spots.map(([x, y]) => [x - 9, y - 9, x + 9, y + 9]), written = [];
   return spots.map(([x, y], i) => {
-    const long = 0.6 * type * words[i].length, tall = 1.2 * type;
+    const long = 0.6 * type * names[i].length, tall = 1.2 * type;
     const boxes = {
       "top center": [x - long / 2, y - 10 - tall], "middle right": [x + 10, y - tall / 2],
       "middle left": [x - 10 - long, y - tall / 2], "bottom center": [x - long / 2, y + 10],
@@ -225,11 +228,12 @@ function sides(spots, words, type, width, height) {
     const choices = Object.entries(boxes).map(([side, [left, top]]) => {
       const box = [left, top, left + long, top + tall];
       const out = left < 0 || top < 0 || box[2] > width || box[3] > height;
-      return { side, box, cost: taken.filter((other) => overlap(box, other)).length + (out ? 3 : 0) };
+      return { side, box, cost: [...points, ...written].filter((other) => overlap(box, other)).length + (out ? 3 : 0) };
     });
-    const best = choices.reduce((one, other) => (other.cost < one.cost ? other : one));
-    if (words[i]) taken.push(best.box);
-    return best.side;
+    const { side, box } = choices.reduce((one, other) => (other.cost < one.cost ? other : one));
+    if (!names[i] || (spots.length > CROWD && written.some((other) => overlap(box, other)))) return { side, name: "" };
+    written.push(box);
+    return { side, name: names[i] };
   });
 }
 const overlap = (a, b) => a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
