@@ -11,6 +11,15 @@ Row = dict[str, object]
 PARTS = ("query", "key", "value", "attention-output", "ffn-in", "ffn-out")
 
 
+def _where(row: Row) -> str:
+    return f"{row['slice']} {','.join(map(str, row['layers']))}"  # type: ignore[call-overload]
+
+
+def _changes(row: Row) -> str:
+    changed = [f"{name} {value}" for name, value in row["settings"]]  # type: ignore[attr-defined]
+    return ", ".join(changed) or "as it is"
+
+
 @dataclass(frozen=True)
 class Claim:
     """Some experiments, on sentences of a certain size; `by` names the row of the printed table."""
@@ -21,7 +30,7 @@ class Claim:
     words: tuple[int, int] = (1, 10)
     tokens: tuple[int, int] = (1, 512)  # without [CLS] and [SEP]
     batch: int = 1
-    by: Callable[[Row], str] = lambda row: f"{row['slice']} {','.join(map(str, row['layers']))}"  # type: ignore[call-overload]
+    by: Callable[[Row], str] = lambda row: _where(row)
 
     def fits(self, sentence: str, tokens: int) -> bool:
         return self.words[0] <= len(sentence.split()) <= self.words[1] and self.tokens[0] <= tokens <= self.tokens[1]
@@ -31,7 +40,8 @@ def _on(part: str, *layers: int, attack: str = "certified", seconds: float = 60,
     return Experiment("", slice=part, layers=layers, attack=attack, seconds=seconds, **more)  # type: ignore[arg-type]
 
 
-_SPANS = tuple(_on(part, 0, attack="span") for part in ("query", "key", "value"))
+_SPAN_PARTS = ("query", "key", "value")
+_SPANS = tuple(_on(part, 0, attack="span") for part in _SPAN_PARTS)
 _RANDOM = Weights("normal", 0.02)
 
 CLAIMS = {
@@ -58,6 +68,31 @@ CLAIMS = {
         ),
         sentences=10, by=lambda row: str(row["attack"]),
     ),
+    "dropout": Claim(
+        "Robust span check through dropout",
+        tuple(_on(part, 0, attack="robust-span", dropout=rate) for part in _SPAN_PARTS for rate in (0.1, 0.2, 0.3, 0.4)),
+        sentences=30, by=lambda row: f"{_where(row)}, dropout {row['dropout']}",
+    ),
+    "dropout-deep": Claim(
+        "The search through dropout, in deeper layers",
+        tuple(_on(part, k, dropout=rate) for part, k in (("layer", 3), ("query", 2)) for rate in (0.1, 0.3)),
+        sentences=10, by=lambda row: f"{_where(row)}, dropout {row['dropout']}",
+    ),
+    "grab": Claim(
+        "GRAB on everything but the frozen embeddings",
+        tuple(
+            _on("all", attack="grab", seconds=120, dropout=rate, frozen_embeddings=True, settings=settings)
+            for rate in (0.1, 0.3)
+            for settings in ((), (("start", "noise"),), (("start", "noise"), ("masks", False)))
+        ),
+        sentences=10, by=lambda row: f"dropout {row['dropout']}, {_changes(row)}",
+    ),
+    **{
+        f"batch-{size}": Claim(
+            f"Batches of {size}, everything", (_on("all", seconds=120),), sentences=32 if size == 8 else 30, batch=size
+        )
+        for size in (2, 4, 8)
+    },
 }  # fmt: skip
 
 

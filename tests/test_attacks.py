@@ -161,12 +161,11 @@ def test_decoding_takes_the_nearest_ordinary_word(tiny):
 
 
 def test_reorderings_keep_the_words(tiny, leak_of):
-    from demo.attacks.certified import Search
-    from demo.judges import SpanJudge
+    from demo.attacks.search import Effort, Search
     from demo.subspace import views
 
     leak = leak_of(tiny, "query", (1,), "one two three four")
-    search = Search(Certified(), leak, SpanJudge(tiny, views(leak)[0], 6, 0), 6, 0)
+    search = Search(Effort(), tiny, views(leak)[0], [6], 0)
     sentence = (101, 1, 2, 3, 4, 102)
     for moved in search.reorderings(sentence):
         assert sorted(moved) == sorted(sentence)

@@ -46,7 +46,7 @@ def test_experiments_are_values():
         ({"slice": "bias"}, "unknown slice 'bias'"),
         ({"layers": (9,)}, "layer 9 does not exist"),
         ({"attack": "magic"}, "unknown attack 'magic'"),
-        ({"label": 7}, "label 7 does not exist"),
+        ({"labels": (7,)}, "label 7 does not exist"),
         ({"seconds": 0}, "budget is empty"),
         ({"attack": "span"}, "span cannot attack this: no attention matrix"),
     ],

@@ -4,6 +4,7 @@ from demo.attacks.base import Attack, Budget, Snapshot
 from demo.attacks.best import Best
 from demo.attacks.certified import Certified
 from demo.attacks.descent import Descent
+from demo.attacks.grab import Grab
 from demo.attacks.robust import RobustSpan
 from demo.attacks.rows import Rows
 from demo.attacks.span import Span
@@ -24,11 +25,12 @@ COSINE = Descent(  # without LAMP's language model
 )  # fmt: skip
 
 ATTACKS: dict[str, Attack] = {
-    "best": Best(COSINE, COSINE),
+    "best": Best(COSINE, Grab()),
     "certified": Certified(),
     "span": Span(),
     "robust-span": RobustSpan(),
     "rows": Rows(),
+    "grab": Grab(),
     "cosine": COSINE,
     "tag": TAG,
     "dlg": DLG,

@@ -15,12 +15,14 @@ from torch import Tensor
 
 from demo.attacks.base import Budget, Candidates, Snapshot, best_certificate, snapshot
 from demo.attacks.moves import RUNNERS_UP, Sentence
+from demo.attacks.robust import SHORTLIST, agreement, least_share, readable_view
 from demo.attacks.search import Effort, Search
 from demo.attacks.span import SHOWN, first_view, residuals
 from demo.leak import Leak
 from demo.subspace import View, searchable
 
 IN_SPAN = 1e-4  # what leaves less outside of the span lies in it: the truth leaves 1e-6, the nearest others 1e-2
+SETTLED = 3  # through dropout no sentence lies in the span: one that stays the best so often is taken for found
 # A wide matrix first: there the tokens fill the smallest share of the space, and a wrong one stands out most.
 ORDER = ("ffn-out", "ffn-in", "query", "value", "key", "attention-output")
 
@@ -61,13 +63,19 @@ class BatchSearch:
 
     def read_words(self) -> Generator[Snapshot, None, Tensor | None]:
         """All words of the batch, where the span of a matrix of layer 0 tells them; a snapshot for each place."""
-        view, model = first_view(self.leak), self.leak.model
-        if view is None or view.rank >= view.bases[0].shape[0] - 1:
+        leak, model, view = self.leak, self.leak.model, first_view(self.leak)
+        if view is None or view.rank >= view.bases[0].shape[0] - 1 or (leak.dropout and readable_view(leak) is None):
             return None
         bag = torch.empty(0, dtype=torch.long, device=model.device)
         for place in range(1, max(self.lengths) - 1):
-            outside = residuals(self.leak, view, place).clamp_min(0)
-            bag = torch.cat([bag, model.ordinary[outside < IN_SPAN]]).unique()
+            outside = residuals(leak, view, place).clamp_min(0)
+            words = model.ordinary[outside < IN_SPAN]
+            if leak.dropout:
+                words = model.ordinary[outside.topk(SHORTLIST, largest=False).indices]
+                words = words[
+                    agreement(leak, view, words, place).float().mean(1).to(words.device) >= least_share(leak, view)
+                ]
+            bag = torch.cat([bag, words]).unique()
             nearest = outside.topk(SHOWN, largest=False)
             candidates = Candidates(place, model.ordinary[nearest.indices].cpu(), nearest.values.cpu())
             self.step += 1
@@ -101,6 +109,9 @@ class BatchSearch:
                 if search.judges[len(tried)].outside(search.tensor([tried])[0]) < IN_SPAN:
                     self.found.append(tried)
                     return
+            if self.leak.dropout and search.stuck[search.best] >= SETTLED and len(search.best) in wanted:
+                self.found.append(search.best)
+                return
             if self.budget.over(self.step):
                 return
 

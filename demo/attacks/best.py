@@ -30,6 +30,8 @@ class Best:
         if leak.dropout:
             if RobustSpan().supports(leak) is None:
                 return "robust-span", RobustSpan(), "most coordinates of layer 0's input survive dropout"
+            if Certified().supports(leak) is None and leak.batch == 1:
+                return "certified", Certified(), "a right word shows in the span even through dropout"
             return "grab", self.through_dropout, "dropout's masks have to be guessed with the words"
         if Certified().supports(leak) is None:
             several = "the batch's sentences have" if leak.batch > 1 else "the sentence has"

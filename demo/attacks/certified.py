@@ -21,6 +21,8 @@ from demo.leak import Leak
 from demo.readout import ReadoutJudge
 from demo.subspace import read_length, read_lengths, searchable
 
+GIVE_UP = 5  # under dropout no guess can be proven: one that stays the best so often is taken for the sentence
+
 
 @dataclass(frozen=True)
 class Certified(Effort):
@@ -91,7 +93,8 @@ def proved(search: Search, leak: Leak, budget: Budget, step: int) -> Iterator[Sn
             leak.model, budget, taken, look.ids, search.best_score, move, look.points, look.sure, look.others,
             certificate=certificate, labels=labels,
         )  # fmt: skip
-        if budget.over(taken) or proven:
+        given_up = leak.dropout > 0 and search.stuck[search.best] >= GIVE_UP
+        if budget.over(taken) or proven or given_up:
             return
 
 

@@ -72,7 +72,7 @@ class RobustSpan:
             )  # fmt: skip
             if budget.over(place):
                 return
-        certificate = Certificate(1 - fewest, 1 - expected + DEVIATIONS * _deviation(leak, view), "span")
+        certificate = Certificate(1 - fewest, 1 - least_share(leak, view), "span")
         yield snapshot(
             model, budget, length - 1, ids, 1 - fewest, f"every word agrees on {100 * fewest:.0f} % or more",
             confidence=sure, runners_up=others, certificate=certificate, kept=_own(view, kept),
@@ -91,9 +91,10 @@ def expected_share(leak: Leak, view: View) -> float:
     return (1 - leak.dropout) ** (2 if view.centred else 1)
 
 
-def _deviation(leak: Leak, view: View) -> float:
+def least_share(leak: Leak, view: View) -> float:
+    """The smallest share of agreeing coordinates that dropout's chance explains."""
     expected = expected_share(leak, view)
-    return math.sqrt(max(expected * (1 - expected), 1e-2) / leak.model.hidden)
+    return expected - DEVIATIONS * math.sqrt(max(expected * (1 - expected), 1e-2) / leak.model.hidden)
 
 
 def _own(view: View, kept: Tensor) -> Tensor | None:

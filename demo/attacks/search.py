@@ -82,10 +82,11 @@ class Search:
         self.blanks: list[Sentence] = [tuple(model.blank(n).tolist()) for n in sorted(set(lengths))]
         self.best = self.blanks[0]
         self.best_score = torch.inf
+        self.stuck = Counter[Sentence]()  # how often a guess was the best when the search got stuck
 
     def moves(self) -> Iterator[str]:
         """Searches for ever, and says of each chunk of sentences what it brought."""
-        starts, stuck = self.blanks, Counter[Sentence]()
+        starts = self.blanks
         while True:
             self.frontier, self.scores = [], {}  # what was tried from elsewhere may be tried again
             self.push(starts)
@@ -98,8 +99,8 @@ class Search:
                 yield from self.explore(sentence)
                 score = self.frontier[0][0] if self.frontier else torch.inf
                 here, stalled = (score, 0) if score < here - MARGIN else (here, stalled + 1)
-            stuck[self.best] += 1
-            start = yield from self.elsewhere(stuck[self.best])
+            self.stuck[self.best] += 1
+            start = yield from self.elsewhere(self.stuck[self.best])
             starts = [start]
 
     def elsewhere(self, times: int) -> Generator[str, None, Sentence]:
