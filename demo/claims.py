@@ -70,7 +70,7 @@ CLAIMS = {
     ),
     "dropout": Claim(
         "Robust span check through dropout",
-        tuple(_on(part, 0, attack="robust-span", dropout=rate) for part in _SPAN_PARTS for rate in (0.1, 0.2, 0.3, 0.4)),
+        tuple(_on(part, 0, attack="robust-span", dropout=p) for part in _SPAN_PARTS for p in (0.1, 0.2, 0.3, 0.4)),
         sentences=30, by=lambda row: f"{_where(row)}, dropout {row['dropout']}",
     ),
     "dropout-deep": Claim(

@@ -6,7 +6,6 @@ import torch
 
 from demo.attacks import ATTACKS, Budget
 from demo.attacks.base import labels_of
-from demo.attacks.certified import Certified
 from demo.attacks.descent import Descent, decode
 from demo.attacks.moves import replacements
 

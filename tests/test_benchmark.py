@@ -48,6 +48,28 @@ def test_attack_resumes(three, tmp_path, capsys, minilm):
     assert len(rows) == len(out.read_text().splitlines()) == 2
 
 
+def test_attack_in_batches_with_dropout(three, tmp_path, capsys, minilm):
+    assert main(["attack", "--sentences", str(three), "--batch", "2", "--slice", "all", "--device", "cpu"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["batch"] for row in rows] == [2, 1]  # the last batch is what is left
+    assert rows[0]["reconstruction"] == "the cat sat.\na dog barked at me."
+    assert rows[0]["exact"]
+    assert attack("--sentences", three, "--limit", 1, "--dropout", "own", "--frozen-embeddings") == 0
+    (row,) = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert (row["attack"], row["dropout"], row["frozen_embeddings"], row["exact"]) == ("best", None, True, True)
+    assert row["masks_right"] > 0.97
+
+
+def test_settings_are_changed_by_name(three, capsys, minilm):
+    grab = ["--sentences", three, "--limit", 1, "--attack", "grab", "--steps", 2]
+    assert attack(*grab, "--set", "start=noise", "--set", "masks=false", "--set", "rows=2") == 0
+    (row,) = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert row["settings"] == [["start", "noise"], ["masks", False], ["rows", 2]]
+    for wrong, message in (("masks=maybe", "true or false"), ("rows=few", "give a number"), ("x=1", "no setting 'x'")):
+        assert attack(*grab, "--set", wrong) == 2
+        assert message in capsys.readouterr().err
+
+
 def test_a_failing_sentence_loses_nothing(tmp_path, capsys, minilm):
     file, out = tmp_path / "mixed.txt", tmp_path / "rows.jsonl"
     file.write_text("The cat sat.\n\n" + "word " * 600 + "\nShe left.\n")
@@ -67,6 +89,8 @@ def test_a_failing_sentence_loses_nothing(tmp_path, capsys, minilm):
         (["attack", "--sentences", "x", "--limit", "0"], "not a number of 1 or more"),
         (["attack"], "--sentences"),
         (["speed", "--slice", "query", "--layer", "99", "--model", "transformer"], "layer 99 does not exist"),
+        (["attack", "--sentences", "x", "--dropout", "much"], "'much' is not a rate"),
+        (["attack", "--sentences", "x", "--batch", "0"], "not a number of 1 or more"),
         (["claims", "--sentences", "x", "--out", "y", "--only", "moon"], "unknown claim 'moon'"),
         ([], "command"),
     ],

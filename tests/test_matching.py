@@ -3,7 +3,7 @@ import threading
 import pytest
 import torch
 
-from demo.leak import gradient_of
+from demo.leak import Secret, gradient_of
 from demo.matching import DISTANCES, Matcher, one_hot, plain_distance
 from demo.slices import SLICES, select
 from tests.conftest import SENTENCE
@@ -75,3 +75,24 @@ def test_two_visitors_share_a_network(tiny, leak_of):
         done.set()
         visitor.join()
     assert max(distances) - min(distances) < 1e-6
+
+
+@pytest.mark.parametrize("kind", DISTANCES)
+def test_batches_and_masks_equal_plain_gradients(tiny, leak_of, kind):
+    """Two sentences of unequal length under dropout: the factored distance is that of their full mean gradient."""
+    texts = ["the cat sat", "one two three four"]
+    leak = leak_of(tiny, "all", (), "\n".join(["a dog ran", "five six seven eight"]))
+    secret = Secret.of(tiny, [tiny.encode(text) for text in texts], [1, 0], 0.2, seed=3)
+    dummy = gradient_of(tiny, secret.sentences, secret.labels, leak.pieces, secret.masks)
+    matcher = Matcher(leak, [5, 6])
+    ours = matcher.distance(tiny.words[secret.ids][None], one_hot(tiny, [1, 0], 1), kind, masks=secret.masks)
+    gaps = [(dummy[piece.name], leak.gradient[piece.name]) for piece in matcher.pieces]
+    if kind == "cosine":
+        cosine = torch.nn.functional.cosine_similarity
+        expected = torch.stack([1 - cosine(a.flatten(), b.flatten(), dim=0) for a, b in gaps]).mean()
+    else:
+        expected = torch.stack([(a - b).square().sum() for a, b in gaps]).sum()
+        if kind == "l2+l1":
+            both = zip(matcher.pieces, gaps, strict=True)
+            expected = expected + sum(matcher._alpha(piece) * (a - b).abs().sum() for piece, (a, b) in both)
+    torch.testing.assert_close(ours[0], expected, rtol=1e-3, atol=1e-5)

@@ -1,7 +1,8 @@
 import pytest
+import torch
 from rouge_score import rouge_scorer
 
-from demo.metrics import score
+from demo.metrics import mask_accuracy, matched, score, score_batch
 
 
 def scores_of(model, truth, guess):
@@ -40,3 +41,20 @@ def test_exact_is_full_marks(tiny, sentence):
 def test_another_length(tiny):
     scores = scores_of(tiny, "one two three four", "one two")
     assert (scores.recover_rate, scores.position_accuracy) == (0.5, 0.5)
+
+
+def test_a_batch_is_matched_and_averaged(tiny):
+    truth = [tiny.encode(text) for text in ("the cat sat", "one two three", "we left")]
+    guess = [tiny.encode(text) for text in ("we went", "the cat sat", "three two one")]
+    order = matched(truth, guess)
+    assert order == [1, 2, 0]
+    scores = score_batch(tiny, truth, [guess[n] for n in order])
+    assert scores.position_accuracy == pytest.approx((1 + 1 / 3 + 1 / 2) / 3)
+    assert scores.recover_rate == pytest.approx((1 + 1 + 1 / 2) / 3)
+    assert not scores.exact
+
+
+def test_mask_accuracy_by_hand():
+    kept = torch.tensor([[True, True, False, False], [True, False, True, True]])
+    told = torch.tensor([[True, True, False, True], [True, False, True, True]])
+    assert mask_accuracy(kept, told).tolist() == [0.75, 1.0]

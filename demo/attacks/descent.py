@@ -47,17 +47,22 @@ class Descent:
     reorderings: int = setting(200, "how many reorderings to try then", 1, 2000)
 
     def supports(self, leak: Leak) -> str | None:
-        if not any(piece.part != "word" for piece in leak.pieces):
-            return "only word-embedding rows are exposed, which dummy vectors do not touch: use rows"
-        if read_lengths(leak) is None:
-            return UNKNOWN_LENGTH if leak.batch == 1 else UNKNOWN_LENGTHS
-        return None
+        return not_matchable(leak)
 
     def run(self, leak: Leak, budget: Budget, seed: int = 0) -> Iterator[Snapshot]:
         for shot in Walk(self, leak, budget, seed).run():
             yield shot
             if budget.over(shot.step):
                 return
+
+
+def not_matchable(leak: Leak) -> str | None:
+    """Why no dummy's gradient can be matched with this leak, or None."""
+    if not any(piece.part != "word" for piece in leak.pieces):
+        return "only word-embedding rows are exposed, which dummy vectors do not touch: use rows"
+    if read_lengths(leak) is None:
+        return UNKNOWN_LENGTH if leak.batch == 1 else UNKNOWN_LENGTHS
+    return None
 
 
 class Walk:

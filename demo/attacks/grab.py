@@ -16,9 +16,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from demo.attacks.base import UNKNOWN_LENGTH, UNKNOWN_LENGTHS, Budget, Snapshot, setting, snapshot
+from demo.attacks.base import Budget, Snapshot, setting, snapshot
 from demo.attacks.certified import Certified
-from demo.attacks.descent import LabelGuess, decode, fixed_ends, inner_places
+from demo.attacks.descent import LabelGuess, decode, fixed_ends, inner_places, not_matchable
 from demo.attacks.moves import Sentence, reorderings, segments
 from demo.attacks.robust import RobustSpan
 from demo.leak import Leak
@@ -56,11 +56,7 @@ class Grab:
     beam: int = setting(4, "sentences kept in the beam search", 1, 64)
 
     def supports(self, leak: Leak) -> str | None:
-        if not any(piece.part != "word" for piece in leak.pieces):
-            return "only word-embedding rows are exposed, which dummy vectors do not touch: use rows"
-        if read_lengths(leak) is None:
-            return UNKNOWN_LENGTH if leak.batch == 1 else UNKNOWN_LENGTHS
-        return None
+        return not_matchable(leak)
 
     def run(self, leak: Leak, budget: Budget, seed: int = 0) -> Iterator[Snapshot]:
         step, reading = 0, None

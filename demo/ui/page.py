@@ -45,6 +45,7 @@ GONE_JS = """(ticket) => {
     return wanted ? Date.now() : ticket;
 }"""
 STOP_JS = "() => { window.leakscope.wanted = false; window.leakscope.stopped(); }"
+TURNS = "by turns"
 DEVICE = "attack"  # one running attack per device: page and API wait in the same line
 TRAINING = "How the client trains"
 QUICK = 50e6  # parameters of models that take a training step in a moment
@@ -123,7 +124,7 @@ def client_side(limits: Limits, model: str) -> Controls:
         stop = gr.Button("Stop", elem_id="stop")
     with gr.Row():
         preset = gr.Dropdown(list(PRESETS), value=None, label="Examples", elem_id="preset")
-        label = gr.Radio(LABELS, value=DEFAULT.labels[0], label="Label the client trains on")
+        label = gr.Radio([*LABELS, TURNS], value=DEFAULT.labels[0], label="Label the client trains on", elem_id="label")
     with gr.Accordion(TRAINING, open=False, elem_id="how") as how:
         dropout = gr.Slider(
             0, MOST_DROPOUT, DEFAULT.dropout, step=0.05, label="Dropout", elem_id="dropout",
@@ -228,10 +229,18 @@ def experiment_of(values: tuple[Any, ...], limits: Limits, device: str | None) -
     slice, layers = chosen_in(picked)
     fields = [(name, f.name) for name in OWN_SETTINGS for f in settings_of(ATTACKS[name])]
     settings = {field: value for (name, field), value in zip(fields, own, strict=True) if name == attack}
+    labels, told = labels_for(label, sentence), ("length" in knows, "label" in knows)
     return experiment_from(
-        limits, sentence, [label], model, weights, scale, slice, layers, attack, "length" in knows, "label" in knows,
-        seconds, seed, settings, dropout, frozen, device,
+        limits, sentence, labels, model, weights, scale, slice, layers, attack, *told, seconds, seed, settings, dropout,
+        frozen, device,
     )  # fmt: skip
+
+
+def labels_for(choice: int | str, sentence: str) -> list[int]:
+    """One label for all sentences of the batch, or both by turns."""
+    if choice == TURNS:
+        return [n % len(LABELS) for n in range(max(1, len(Experiment(sentence).sentences)))]
+    return [choice]  # type: ignore[list-item]  # checked with all else that the browser sends
 
 
 def sentence_note(limits: Limits, model: str, text: str) -> str:

@@ -1,0 +1,60 @@
+"""The network in train mode, beside transformers' own."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+from transformers import BertForSequenceClassification
+
+from demo.leak import Secret, drawn_masks, gradient_of
+from demo.models import pretrained_folder
+from demo.slices import select
+
+
+@pytest.fixture(scope="module")
+def theirs(minilm):
+    model = BertForSequenceClassification.from_pretrained(pretrained_folder("minilm"), attn_implementation="eager")
+    model.classifier.load_state_dict(minilm.net.classifier.state_dict())
+    return model
+
+
+def test_masks_do_what_train_mode_does(minilm, theirs, monkeypatch):
+    """transformers in train mode, its dropout replaced by our masks in the order in which it asks for them."""
+    ids = minilm.encode("the cat sat on the mat")
+    masks = drawn_masks(minilm.net, len(ids), 0.2, torch.Generator().manual_seed(0), minilm.device)
+    waiting = list(masks.values())
+    monkeypatch.setattr(F, "dropout", lambda x, *args, **kwargs: x * waiting.pop(0) if x.dim() > 1 else x)
+    with torch.no_grad():
+        expected = theirs.train()(input_ids=ids[None]).logits
+        ours = minilm.net(minilm.words[ids][None], masks)
+    assert not waiting
+    torch.testing.assert_close(ours, expected)
+    assert (ours - minilm.net(minilm.words[ids][None])).abs().max() > 1e-3
+
+
+def test_masks_are_dropouts(minilm):
+    """Each number is dropped with the rate's chance, and the mean stays; one seed, one draw."""
+    one, same, other = (Secret.of(minilm, [minilm.encode("a b c d e")], [1], 0.3, seed).masks[0] for seed in (1, 1, 2))
+    for site, mask in one.items():
+        assert set(mask.unique().tolist()) <= {0.0, pytest.approx(1 / 0.7)}
+        assert torch.equal(mask, same[site])
+    drawn = torch.cat([mask.flatten() for mask in one.values()])
+    assert float((drawn == 0).float().mean()) == pytest.approx(0.3, abs=0.01)
+    assert float(drawn.mean()) == pytest.approx(1.0, abs=0.02)
+    assert not torch.equal(one["embedding"], other["embedding"])
+
+
+def test_eval_mode_has_no_masks(tiny):
+    assert Secret.of(tiny, [tiny.encode("one two")], [1]).masks == ()
+
+
+def test_a_batch_is_a_padded_batch(minilm, theirs):
+    """Our sentences one by one give the gradient that transformers gives of them padded, masked and averaged."""
+    texts, labels = ["the cat sat on the mat", "she left"], [1, 0]
+    pieces = select(minilm, "query", (0, 3))
+    ours = gradient_of(minilm, [minilm.encode(text) for text in texts], labels, pieces)
+    theirs.eval().zero_grad()
+    theirs(**minilm.tokenizer(texts, padding=True, return_tensors="pt"), labels=torch.tensor(labels)).loss.backward()
+    for layer in (0, 3):
+        expected = theirs.bert.encoder.layer[layer].attention.self.query.weight.grad
+        torch.testing.assert_close(ours[f"{layer}.query.weight"], expected, rtol=1e-3, atol=1e-8)
+    theirs.zero_grad()
