@@ -5,7 +5,9 @@ In reading order, each importing only what stands above it:
     hub         where pretrained files come from
     network     BERT as a stack of which any part can be run
     models      the victims and where their weights come from
+    settings    fields that people may change
     slices      which pieces of the gradient are exposed
+    defenses    what the client does to its gradient before it shares it
     leak        what each party knows; the certificate
     subspace    an exposed matrix as the span of its layer's inputs
     matching    how far dummies are from the leak, without building their gradients
@@ -16,11 +18,13 @@ In reading order, each importing only what stands above it:
     attacks/    one file an attack idea; the table ATTACKS
     metrics     truth meets guess
     engine      Experiment -> Frames: the one generator that feeds everything
+    surveys     several experiments as one question
     projection  word vectors in three dimensions
     messages    frames as the screen is told of them
     ui/         the page
     recordings  runs to play without computing: python -m demo.recordings
     sentences   files of sentences to attack
+    measuring   experiments run to their ends, as rows
     speed       plain autograd against the matcher
     serving     the app in a process of its own
     stream      what it costs to watch

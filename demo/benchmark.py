@@ -4,135 +4,76 @@ python -m demo.benchmark attack --sentences FILE --slice query --layer 2 --attac
 python -m demo.benchmark speed --model minilm --slice all
 python -m demo.benchmark stream
 python -m demo.benchmark claims --sentences FILE --out claims.jsonl
+python -m demo.benchmark sweep --defense noise --strengths 1e-6,1e-4,1e-2 --sentences FILE --slice layer --layer 3
+python -m demo.benchmark map --sentences FILE --limit 1 --seconds 30
 """
 
 import argparse
 import json
-import statistics
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
-from pathlib import Path
-from typing import TextIO
-
-from tqdm import tqdm
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from demo import sentences
 from demo.attacks import ATTACKS
 from demo.claims import CLAIMS, table
-from demo.engine import Case, Experiment, run, set_up
+from demo.defenses import DEFENSES
+from demo.defenses import parse as parse_defense
+from demo.engine import Experiment
+from demo.measuring import Row, batches, measure, summary
 from demo.models import MODELS, Weights, load
 from demo.slices import SLICES
 from demo.speed import compare
 from demo.stream import measure as measure_stream
-
-Row = dict[str, object]
-
-
-def result(experiment: Experiment) -> Row:
-    """Runs an experiment to its end and tells what came of it."""
-    case: Case = set_up(experiment)
-    *_, frame = run(experiment, case)
-    shot = frame.snapshot
-    return {
-        **describe(experiment),
-        "sentence": experiment.sentence,
-        "reconstruction": frame.text,
-        "tokens": len(case.secret.ids) - 2 * len(case.secret.sentences),
-        "certified": frame.certified,
-        "residual": shot.certificate.residual if shot.certificate else None,
-        **asdict(frame.scores),
-        "masks_right": None if frame.masks_right is None else float(frame.masks_right.mean()),
-        "best_recover_rate": frame.best_recover_rate,
-        "seconds": round(shot.seconds, 3),
-        "steps": shot.step,
-        "parameters": case.parameters,
-        "parameter_share": case.parameter_share,
-        "device": str(case.model.device),
-    }
-
-
-def describe(experiment: Experiment) -> Row:
-    """The settings of a row; with the sentence, they tell whether it was measured already."""
-    weights = experiment.weights or Weights(MODELS[experiment.model].default)
-    return {
-        "model": experiment.model,
-        "weights": weights.kind if weights.kind == "pretrained" else f"{weights.kind}({weights.scale:g})",
-        "slice": experiment.slice,
-        "layers": list(experiment.layers) if SLICES[experiment.slice].of_layer else [],
-        "attack": experiment.attack,
-        "budget": experiment.seconds,
-        "seed": experiment.seed,
-        "labels": list(experiment.labels),
-        "batch": max(1, len(experiment.sentences)),
-        "dropout": experiment.dropout,
-        "frozen_embeddings": experiment.frozen_embeddings,
-        "settings": [list(setting) for setting in experiment.settings],
-        "knows": [name for name in ("length", "label") if getattr(experiment, f"knows_{name}")],
-    }
-
-
-def measure(experiments: Sequence[Experiment], out: str | None) -> Iterator[Row]:
-    """Yields a row per experiment, written to `out` as it comes; those already in the file are not run again."""
-    done = {_key(row): row for row in _written(out)}
-    failures = 0
-    with open(out, "a", encoding="utf-8") if out else _nowhere() as file:
-        for experiment in tqdm(experiments, file=sys.stderr, unit="sentence"):
-            known = done.get(_key({**describe(experiment), "sentence": experiment.sentence}))
-            try:
-                row = known or result(experiment)
-            except ValueError as problem:  # this sentence cannot be had; the others can
-                failures += 1
-                tqdm.write(f"error: {problem}", file=sys.stderr)
-                continue
-            if not known:
-                print(json.dumps(row), file=file, flush=True)
-            yield row
-    if failures:
-        raise ValueError(f"{failures} of {len(experiments)} sentences could not be attacked")
-
-
-def summary(rows: Sequence[Row]) -> str:
-    def mean(key: str) -> float:
-        return 100 * statistics.mean(float(row[key]) for row in rows)  # type: ignore[arg-type]
-
-    seconds = statistics.median(float(row["seconds"]) for row in rows)  # type: ignore[arg-type]
-    wrong = sum(bool(row["certified"]) and not row["exact"] for row in rows)
-    return (
-        f"{len(rows)} sentences: exact {mean('exact'):.1f} %, certified {mean('certified'):.1f} % (wrongly: {wrong}), "
-        f"recover rate {mean('recover_rate'):.1f} %, in place {mean('position_accuracy'):.1f} %, ROUGE-1/2/L "
-        f"{mean('rouge1'):.1f}/{mean('rouge2'):.1f}/{mean('rougeL'):.1f}, median {seconds:.1f} s"
-    )
+from demo.surveys import cells
 
 
 def attack_command(options: argparse.Namespace) -> None:
-    examples = sentences.read(options.sentences, options.column, options.min_words, options.max_words)
+    report(batches(asked(options), chosen(options), options.batch), options.out)
+
+
+def sweep_command(options: argparse.Namespace) -> None:
+    """One defense, from weak to strong, on every sentence."""
+    strengths = [parse_defense(f"{options.defense}={text}") for text in options.strengths.split(",")]
+    base, examples = asked(options), chosen(options)
+    sweeps = [batches(replace(base, defenses=(defense,)), examples, options.batch) for defense in strengths]
+    report([one for sweep in sweeps for one in sweep], options.out)
+
+
+def map_command(options: argparse.Namespace) -> None:
+    """Every place of the model, the quick ones first."""
+    base, examples = asked(options), chosen(options)
+    report([one for cell in cells(base) for one in batches(cell, examples, options.batch)], options.out)
+
+
+def asked(options: argparse.Namespace) -> Experiment:
+    """The experiment that the options describe, for any sentence."""
     weights = Weights(options.weights, options.scale, options.seed) if options.weights else None
-    base = Experiment(
+    defenses = tuple(parse_defense(text) for text in options.defense) if isinstance(options.defense, list) else ()
+    return Experiment(
         "", model=options.model, weights=weights, slice=options.slice, layers=options.layer, attack=options.attack,
         knows_length=not options.unknown_length, knows_label=not options.unknown_label, seconds=options.seconds,
         steps=options.steps, seed=options.seed, device=options.device, dropout=options.dropout,
-        frozen_embeddings=options.frozen_embeddings,
+        frozen_embeddings=options.frozen_embeddings, defenses=defenses,
         settings=settings_from(options.set, options.attack),
     )  # fmt: skip
-    experiments = batches(base, examples[: options.limit], options.batch)
-    rows = []
+
+
+def chosen(options: argparse.Namespace) -> list[sentences.Example]:
+    return sentences.read(options.sentences, options.column, options.min_words, options.max_words)[: options.limit]
+
+
+def report(experiments: Sequence[Experiment], out: str | None) -> None:
+    """A row for each on stdout as it comes, and a summary on stderr, whatever happens on the way."""
+    rows: list[Row] = []
     try:
-        for row in measure(experiments, options.out):
+        for row in measure(experiments, out):
             rows.append(row)
             print(json.dumps(row), flush=True)
     finally:
         if rows:
             print(summary(rows), file=sys.stderr)
-
-
-def batches(base: Experiment, examples: Sequence[sentences.Example], size: int) -> list[Experiment]:
-    """The experiment on the examples, so many at a time, in their order; the last batch may be smaller."""
-    groups = [examples[start : start + size] for start in range(0, len(examples), size)]
-    return [
-        replace(base, sentence="\n".join(e.sentence for e in group), labels=tuple(e.label for e in group))
-        for group in groups
-    ]
 
 
 def settings_from(texts: Sequence[str], attack: str) -> tuple[tuple[str, float | str | bool], ...]:
@@ -209,24 +150,43 @@ def parser() -> argparse.ArgumentParser:
     common.add_argument("--layer", type=_layers, default=(2,), help="from 0; 0,3 for two")
     common.add_argument("--device", help="cuda, mps or cpu; default: the best there is")
 
-    attack = commands.add_parser("attack", parents=[common], help="attack every sentence of a file")
+    many = argparse.ArgumentParser(add_help=False, parents=[common])
+    many.add_argument("--sentences", required=True, help="plain text, .tsv or .csv with a header, or CoLA's form")
+    many.add_argument("--column", default="sentence")
+    many.add_argument("--limit", type=_positive, help="only the first N")
+    many.add_argument("--min-words", type=int, default=0)
+    many.add_argument("--max-words", type=int)
+    many.add_argument("--attack", choices=ATTACKS, default="best")
+    many.add_argument("--seconds", type=float, default=60)
+    many.add_argument("--steps", type=_positive, default=1_000_000)
+    many.add_argument("--seed", type=int, default=0)
+    many.add_argument("--unknown-length", action="store_true", help="the attacker is not told the length")
+    many.add_argument("--unknown-label", action="store_true", help="the attacker is not told the label")
+    many.add_argument("--dropout", type=_rate, default=0.0, help="the client's rate, 0 to 0.4, or own: the model's")
+    many.add_argument("--frozen-embeddings", action="store_true", help="the client does not train its embeddings")
+    many.add_argument("--batch", type=_positive, default=1, help="sentences in one gradient, 1 to 8")
+    many.add_argument("--set", action="append", default=[], help="change the attack, e.g. masks=false")
+    many.add_argument("--out", help="append the results here too; rows already there are not measured again")
+    defend: dict[str, Any] = {
+        "action": "append",
+        "default": [],
+        "help": "e.g. noise=1e-3 or prune=0.9; several in their order",
+    }
+
+    attack = commands.add_parser("attack", parents=[many], help="attack every sentence of a file")
     attack.set_defaults(act=attack_command)
-    attack.add_argument("--sentences", required=True, help="plain text, .tsv or .csv with a header, or CoLA's form")
-    attack.add_argument("--column", default="sentence")
-    attack.add_argument("--limit", type=_positive, help="only the first N")
-    attack.add_argument("--min-words", type=int, default=0)
-    attack.add_argument("--max-words", type=int)
-    attack.add_argument("--attack", choices=ATTACKS, default="best")
-    attack.add_argument("--seconds", type=float, default=60)
-    attack.add_argument("--steps", type=_positive, default=1_000_000)
-    attack.add_argument("--seed", type=int, default=0)
-    attack.add_argument("--unknown-length", action="store_true", help="the attacker is not told the length")
-    attack.add_argument("--unknown-label", action="store_true", help="the attacker is not told the label")
-    attack.add_argument("--dropout", type=_rate, default=0.0, help="the client's rate, 0 to 0.4, or own: the model's")
-    attack.add_argument("--frozen-embeddings", action="store_true", help="the client does not train its embeddings")
-    attack.add_argument("--batch", type=_positive, default=1, help="sentences in one gradient, 1 to 8")
-    attack.add_argument("--set", action="append", default=[], help="change the attack, e.g. masks=false")
-    attack.add_argument("--out", help="append the results here too; rows already there are not measured again")
+    attack.add_argument("--defense", **defend)
+
+    sweep = commands.add_parser("sweep", parents=[many], help="the same under one defense, from weak to strong")
+    sweep.set_defaults(act=sweep_command)
+    sweep.add_argument("--defense", choices=[name for name in DEFENSES if name != "sign"], required=True)
+    sweep.add_argument("--strengths", required=True, help="e.g. 1e-6,1e-4,1e-2")
+
+    leaks = commands.add_parser(
+        "map", parents=[many], help="the same on every place of the model, the quick ones first"
+    )
+    leaks.set_defaults(act=map_command)
+    leaks.add_argument("--defense", **defend)
 
     speed = commands.add_parser("speed", parents=[common], help="plain autograd against the matcher")
     speed.set_defaults(act=speed_command)
@@ -282,23 +242,6 @@ def _positive(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
     return int(text)
-
-
-def _key(row: Row) -> str:
-    names = (*describe(Experiment("")), "sentence")
-    return json.dumps([row.get(name) for name in names])
-
-
-def _written(out: str | None) -> Iterable[Row]:
-    if not out or not Path(out).exists():
-        return []
-    return [json.loads(line) for line in Path(out).read_text(encoding="utf-8").splitlines() if line.strip()]
-
-
-def _nowhere() -> TextIO:
-    import os
-
-    return open(os.devnull, "w", encoding="utf-8")
 
 
 if __name__ == "__main__":

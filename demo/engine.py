@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from demo.attacks import ATTACKS, Attack, Budget, Snapshot
-from demo.attacks.base import with_settings
+from demo.attacks.base import weighed
+from demo.defenses import Defense, likeness
 from demo.leak import Leak, Secret, share
 from demo.metrics import Scores, mask_accuracy, matched, score_batch
 from demo.models import MODELS, Model, Weights, load
+from demo.settings import with_settings
 from demo.slices import count, select
 from demo.slices import share as share_of
 
@@ -39,6 +41,7 @@ class Experiment:
     settings: tuple[tuple[str, float | str | bool], ...] = ()  # changes to the attack's own fields
     dropout: float | None = 0.0  # the client's rate in train mode; None: the model's own
     frozen_embeddings: bool = False  # the client does not train its embeddings, so their gradient is not shared
+    defenses: tuple[Defense, ...] = ()  # what the client does to its gradient before it shares it, in this order
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -54,6 +57,7 @@ class Case:
     leak: Leak
     parameters: int
     parameter_share: float
+    likeness: float = 1.0  # the cosine between what is shared and what it would be without defenses
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,11 +86,13 @@ def set_up(experiment: Experiment) -> Case:
     model = load(experiment.model, experiment.weights, experiment.device)
     secret = secret_of(experiment, model)
     pieces = select(model, experiment.slice, experiment.layers, experiment.frozen_embeddings)
-    leak = share(model, secret, pieces, experiment.knows_length, experiment.knows_label)
+    told = experiment.knows_length, experiment.knows_label
+    leak = share(model, secret, pieces, *told, experiment.defenses, experiment.seed)
     reason = attack_of(experiment).supports(leak)
     if reason:
         raise ValueError(f"{experiment.attack} cannot attack this: {reason}")
-    return Case(model, secret, leak, count(pieces), share_of(model, pieces))
+    kept = likeness(leak.gradient, share(model, secret, pieces).gradient) if experiment.defenses else 1.0
+    return Case(model, secret, leak, count(pieces), share_of(model, pieces), kept)
 
 
 def secret_of(experiment: Experiment, model: Model) -> Secret:
@@ -110,6 +116,8 @@ def run(experiment: Experiment, case: Case | None = None) -> Iterator[Frame]:
         frame = scored(case, snapshot, best)
         best = frame.best_recover_rate
         yield frame
+    if case.leak.veiled and not case.leak.dropout:  # noise alone: what it leaves can be weighed
+        yield scored(case, weighed(case.leak, snapshot), best)
 
 
 def scored(case: Case, snapshot: Snapshot, best: float) -> Frame:

@@ -3,6 +3,7 @@
 A batch is its sentences laid end to end, each from its [CLS] to its [SEP]: `model.sentences(ids)` takes them apart.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from demo.defenses import Defense, Gradient, Mask, Noise, Prune, Round, averaged, defended, repeated
 from demo.models import Model, ModelError
 from demo.network import NONE, Masks, Network
-from demo.slices import Piece, modules
+from demo.slices import Piece, all_pieces, modules
 
-Gradient = dict[str, Tensor]  # piece name -> the gradient of that parameter
 MOST_DROPOUT = 0.4
 MOST_SENTENCES = 8
 
@@ -57,6 +58,27 @@ class Leak:
     labels: tuple[int, ...] | None = None
     batch: int = 1
     dropout: float = 0.0  # the rate is public, as a part of the training recipe; the masks are not
+    defenses: tuple[Defense, ...] = ()  # public too; what they draw at random is not
+
+    @property
+    def veiled(self) -> bool:
+        """Whether even the truth has another gradient than the leaked one, as nobody can repeat what was drawn."""
+        noisy = any(isinstance(defense, Noise) and defense.noise_multiplier > 0 for defense in self.defenses)
+        return noisy or self.dropout > 0
+
+    @property
+    def sparse(self) -> bool:
+        """Whether only a part of the numbers was sent, and zeros stand for the others."""
+        return any(isinstance(defense, Prune | Mask) for defense in self.defenses)
+
+    def sent(self, piece: Piece) -> Tensor:
+        """Which numbers of a piece were sent: all, or those that are not zero."""
+        value = self.gradient[piece.name]
+        return value != 0 if self.sparse else torch.ones_like(value, dtype=torch.bool)
+
+    def blur(self, piece: Piece) -> float:
+        """The standard deviation of what defenses added to each number of a piece."""
+        return math.hypot(*(defense.blur(self.gradient[piece.name], self.batch) for defense in self.defenses))
 
     @property
     def length(self) -> int | None:
@@ -68,12 +90,31 @@ class Leak:
         return self.gradient.get(f"{part}.weight" if layer is None else f"{layer}.{part}.weight")
 
 
-def share(model: Model, secret: Secret, pieces: Sequence[Piece], length: bool = True, label: bool = True) -> Leak:
+def share(
+    model: Model, secret: Secret, pieces: Sequence[Piece], length: bool = True, label: bool = True,
+    defenses: Sequence[Defense] = (), seed: int = 0,
+) -> Leak:  # fmt: skip
     """What the client sends: the chosen pieces, and whether the attacker is told the lengths and the labels."""
     gradient = gradient_of(model, secret.sentences, secret.labels, pieces, secret.masks)
+    if defenses:
+        examples = examples_of(model, secret.sentences, secret.labels, pieces, defenses, secret.masks)
+        names = [piece.name for piece in pieces]
+        # Another stream than dropout's masks: the same seed must not draw the same numbers for both.
+        gradient = defended(examples, defenses, names, torch.Generator().manual_seed(seed + 2**32))
     lengths = tuple(len(ids) for ids in secret.sentences) if length else None
     labels = secret.labels if label else None
-    return Leak(model, tuple(pieces), gradient, lengths, labels, len(secret.sentences), secret.dropout)
+    batch = len(secret.sentences)
+    return Leak(model, tuple(pieces), gradient, lengths, labels, batch, secret.dropout, tuple(defenses))
+
+
+def examples_of(
+    model: Model, sentences: Sequence[Tensor], labels: Sequence[int], pieces: Sequence[Piece],
+    defenses: Sequence[Defense], masks: Sequence[Masks] = (),
+) -> list[Gradient]:  # fmt: skip
+    """Each sentence's own gradient; of all parameters, where a defense looks at all of them."""
+    needed = all_pieces(model) if any(defense.whole for defense in defenses) else pieces
+    every = zip(sentences, labels, masks or [NONE] * len(sentences), strict=True)
+    return [gradient_of(model, [ids], [label], needed, [mask]) for ids, label, mask in every]
 
 
 def drawn_masks(
@@ -118,6 +159,8 @@ class Certificate:
                that differ in one word score 1e-3 and more.
     rows       The word table's rows, rebuilt as sums of the position table's, and their relative error. No dropout mask
                is needed for it.
+    noise      Under known noise: by how many standard deviations what is left over is more, or less, than noise
+               would leave. It is given only where a sentence that is a tenth off would show.
     span       Under dropout: of the word that agrees least with a vector of the leaked span, the share of coordinates
                that do not agree. Dropout explains as many as its rate; a wrong word leaves most of them.
     """
@@ -131,18 +174,59 @@ class Certificate:
         return self.residual <= self.tolerance
 
 
+ROUNDING = {"fp16": 1e-3, "int8": 1e-2}  # on another device a number may round the other way
+DEVIATIONS = 4.0  # standard deviations by which noise may differ from what is expected of it
+TENTH_OFF = 0.01  # of the energy is left by a gradient that is off by a tenth; wrong sentences were off by more
 FLOOR = 1e-5  # a piece below this share of the largest norm is rounding, e.g. the key bias, whose gradient is zero
 
 
 def certify(leak: Leak, sentences: Sequence[Tensor], labels: Sequence[int]) -> Certificate | None:
-    """Computes the guess's own gradient and compares it with the leak, piece by piece.
+    """Computes the guess's own gradient, defended alike, and compares it with the leak, piece by piece.
 
     Under dropout there is none: without the client's masks even the truth has another gradient.
     """
     if leak.dropout:
         return None
-    ours = gradient_of(leak.model, sentences, labels, leak.pieces)
-    norms = {name: value.norm() for name, value in leak.gradient.items()}
+    clean = clean_gradient(leak, sentences, labels)
+    if leak.veiled:
+        return _explained_by_noise(leak, clean)
+    norms = {name: value.norm() for name, value in clean.items()}
     floor = FLOOR * max(norms.values())
-    errors = [(ours[name] - value).norm() / norms[name] for name, value in leak.gradient.items() if norms[name] > floor]
-    return Certificate(float(torch.stack(errors).max()) if errors else torch.inf)
+    ours = repeated(clean, leak.defenses, leak.batch)
+    errors = []
+    for piece in leak.pieces:
+        name, value = piece.name, leak.gradient[piece.name]
+        if norms[name] > floor:
+            errors.append(((ours[name] - value) * leak.sent(piece)).norm() / value.norm().clamp_min(1e-30))
+    rounded = [ROUNDING[defense.kind] for defense in leak.defenses if isinstance(defense, Round)]
+    return Certificate(float(torch.stack(errors).max()) if errors else torch.inf, max([1e-5, *rounded]))
+
+
+def clean_gradient(leak: Leak, sentences: Sequence[Tensor], labels: Sequence[int]) -> Gradient:
+    """A guess's gradient as the client had it before it covered anything: clipped, where the client clips."""
+    if not leak.defenses:
+        return gradient_of(leak.model, sentences, labels, leak.pieces)
+    examples = examples_of(leak.model, sentences, labels, leak.pieces, leak.defenses)
+    return averaged(examples, leak.defenses, [piece.name for piece in leak.pieces])
+
+
+def log_likelihood(leak: Leak, sentences: Sequence[Tensor], labels: Sequence[int]) -> float:
+    """How likely known noise makes the leak, were this the sentence; in nats, up to a constant."""
+    clean = clean_gradient(leak, sentences, labels)
+    return -0.5 * sum(_leftover(leak, clean, piece) for piece in leak.pieces)
+
+
+def _explained_by_noise(leak: Leak, clean: Gradient) -> Certificate:
+    numbers = sum(int(leak.sent(piece).sum()) for piece in leak.pieces)
+    spread = math.sqrt(2 * numbers)
+    left = sum(_leftover(leak, clean, piece) for piece in leak.pieces)
+    nothing = {piece.name: leak.gradient[piece.name] - clean[piece.name] for piece in leak.pieces}
+    signal = sum(_leftover(leak, nothing, piece) for piece in leak.pieces)
+    tells = TENTH_OFF * signal > 2 * DEVIATIONS * spread
+    return Certificate(abs(left - numbers) / spread, DEVIATIONS if tells else -1.0, "noise")
+
+
+def _leftover(leak: Leak, clean: Gradient, piece: Piece) -> float:
+    """The squared difference to the leak, in units of the noise."""
+    off = (leak.gradient[piece.name] - clean[piece.name]) / leak.blur(piece)
+    return float((off * leak.sent(piece)).double().square().sum())

@@ -42,6 +42,7 @@ class Matcher:
             if isinstance(self.modules[piece.module], nn.Linear) and piece.kind == "weight"
         }
         self.squares = {piece.name: leak.gradient[piece.name].square().sum() for piece in self.pieces}
+        self.sent = {piece.name: leak.sent(piece) for piece in self.pieces} if leak.sparse else {}
 
     def distance(
         self, words: Tensor, labels: Tensor, kind: str, graph: bool = True, masks: Sequence[Masks] = ()
@@ -102,7 +103,7 @@ class Matcher:
 
     def _products(self, piece: Piece, x: Tensor, delta: Tensor) -> tuple[Tensor, Tensor]:
         """⟨g′, g⟩ and ‖g′‖² of each row."""
-        if piece.name in self.factors:
+        if piece.name in self.factors and not self.sent:
             left, right = self.factors[piece.name]
             dot = ((x @ right) * (delta @ left)).sum((1, 2))
             return dot, ((x @ x.mT) * (delta @ delta.mT)).sum((1, 2))
@@ -110,7 +111,11 @@ class Matcher:
         return (small * self._leaked(piece, delta)).sum((1, 2)), small.square().sum((1, 2))
 
     def _built(self, piece: Piece, x: Tensor, delta: Tensor) -> Tensor:
-        """The dummy gradient itself, (rows, …, …): cheap for vectors, and unavoidable for L1."""
+        """The dummy gradient itself, (rows, …, …): cheap for vectors, unavoidable for L1, or if some was not sent."""
+        built = self._whole(piece, x, delta)
+        return built * self._cut(piece, self.sent[piece.name], delta) if self.sent else built
+
+    def _whole(self, piece: Piece, x: Tensor, delta: Tensor) -> Tensor:
         if piece.part == "position":
             return _by_place(delta, self.lengths or (delta.shape[1],))
         if piece.part == "type" or piece.kind == "bias":
@@ -121,7 +126,10 @@ class Matcher:
         return delta.mT @ x
 
     def _leaked(self, piece: Piece, delta: Tensor) -> Tensor:
-        leaked = self.gradient[piece.name]
+        return self._cut(piece, self.gradient[piece.name], delta)
+
+    def _cut(self, piece: Piece, leaked: Tensor, delta: Tensor) -> Tensor:
+        """What of a leaked tensor stands beside a dummy's: of the tables, the rows that the sentence can reach."""
         if piece.part == "position":
             return leaked[: max(self.lengths or (delta.shape[1],))]
         return leaked[:1] if piece.part == "type" else leaked if leaked.dim() == 2 else leaked[None]

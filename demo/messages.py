@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from demo.defenses import told_of
 from demo.engine import Case, Experiment, Frame, run, set_up
 from demo.leak import Certificate, Secret
 from demo.models import Model
@@ -163,6 +164,7 @@ def title(experiment: Experiment, model: Model) -> str:
     """What is attacked, in a line: MiniLM-L6, pretrained · attention query of layer 2 · dropout 0.1 · certified."""
     rate = model.net.config.hidden_dropout_prob if experiment.dropout is None else experiment.dropout
     how = training(rate, experiment.frozen_embeddings, len(experiment.sentences))
+    how += [told_of(defense) for defense in experiment.defenses]
     return " · ".join([model.title, place(experiment.slice, experiment.layers), *how, experiment.attack])
 
 
@@ -204,6 +206,8 @@ def verdict(frame: Frame, case: Case, experiment: Experiment) -> tuple[str, str]
     if frame.certified and shot.certificate:
         headline, proof = proven(frame, shot.certificate, case.secret)
         return headline, f"{told}. {proof}"
+    if shot.nats is not None:
+        told += f". The guess makes the noisy gradient {shot.nats:.1f} nats likelier than the next candidate does"
     if scores.exact and case.secret.dropout:
         why = "Only the client knows its masks, and without them even the truth has another gradient."
         return "Recovered, but not certified: dropout hides the proof.", f"{told}. {why}"
@@ -238,6 +242,12 @@ def proven(frame: Frame, certificate: Certificate, secret: Secret) -> tuple[str,
                 f" Of the words' dropout masks, {100 * float(frame.masks_right[1:-1].mean()):.1f} % are read right."
             )
         return "Certified: every word of this sentence fits the leaked span, as far as dropout lets it.", proof
+    if certificate.proof == "noise":
+        nats = f", and it is {frame.snapshot.nats:.0f} nats likelier than the next" if frame.snapshot.nats else ""
+        return (
+            "Certified: what this sentence leaves over is just the known noise.",
+            f"It differs from what the noise should leave by {certificate.residual:.1f} standard deviations{nats}.",
+        )
     several = len(secret.sentences) > 1
     what = "these sentences, and no others tried, have" if several else "this sentence, and no other tried, has"
     return (

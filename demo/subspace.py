@@ -6,6 +6,7 @@ layer's inputs X. This file turns exposed matrices into such subspaces and reads
 """
 
 import functools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
@@ -18,6 +19,7 @@ from demo.network import Network
 from demo.slices import Piece
 
 CLIFF = 1e-6  # singular values fall from ~1e-4 to ~1e-8 of the largest right after the rank
+COMPLETION = 40  # rounds in which numbers that were not sent are filled in
 HEAD_CLIFF = 1e-5  # one head's block is worse conditioned
 
 
@@ -36,13 +38,16 @@ class View:
     layer: int  # the layer whose stream the features are computed from (the pooler: one past the last)
     heads: int
     read_row_only: bool  # only the token that the classifier reads carries gradient here: its feature alone is known
+    blur: float = 0.0  # what a defense added to each number: smaller singular values are its, not the sentence's
+    most: int | None = None  # the largest rank that the gradient can have, where it was tampered with
 
     @functools.cached_property
     def bases(self) -> tuple[Tensor, ...]:
         """One orthonormal (width, rank) per group; a group is a head, or everything."""
         if self.part == "attention-output" and not self.read_row_only:
-            return tuple(basis_of(block, HEAD_CLIFF) for block in self.gradient.chunk(self.heads, dim=1))
-        return (basis_of(self.gradient),)
+            blocks = self.gradient.chunk(self.heads, dim=1)
+            return tuple(basis_of(block, HEAD_CLIFF, self.blur, self.most) for block in blocks)
+        return (basis_of(self.gradient, CLIFF, self.blur, self.most),)
 
     @property
     def part(self) -> str:
@@ -107,7 +112,11 @@ def _found(leak: Leak) -> Iterator[View]:
             layer = layers if piece.layer is None else piece.layer
             # In the last layer one row asks and all answer: their keys and values carry gradient, the rest one row.
             one_row = layer >= layers - 1 and piece.part not in ("key", "value")
-            yield View(piece, gradient, layer, leak.model.net.config.num_attention_heads, one_row)
+            most = _most(leak, one_row)
+            if leak.sparse and most:
+                gradient = completed(gradient, most)
+            heads = leak.model.net.config.num_attention_heads
+            yield View(piece, gradient, layer, heads, one_row, leak.blur(piece), most if leak.defenses else None)
 
 
 def _difficulty(leak: Leak, view: View) -> tuple[bool, int, int]:
@@ -115,13 +124,50 @@ def _difficulty(leak: Leak, view: View) -> tuple[bool, int, int]:
     return view.read_row_only, 0 if exact else view.layer, ORDER.index(view.part)
 
 
-def basis_of(gradient: Tensor, cliff: float = CLIFF) -> Tensor:
-    """An orthonormal basis (width, rank) of the rows of a weight gradient (out, width)."""
+def _most(leak: Leak, one_row: bool) -> int | None:
+    """The most rows that a gradient matrix can be a sum of: one for each token that carries gradient."""
+    return leak.batch if one_row else sum(leak.lengths) if leak.lengths else None
+
+
+def completed(gradient: Tensor, rank: int) -> Tensor:
+    """A matrix of which zeros were not sent -> the matrix of that rank that agrees best with what was sent.
+
+    Alternating least squares: with the row space known, each row follows from its own numbers, and so does each column
+    with the column space known.
+    """
+    matrix = gradient.double().cpu()
+    known = (matrix != 0).double()
+    if bool((known == 1).all()):
+        return gradient
+    right = basis_of(gradient / known.mean().clamp_min(1e-6).to(gradient), 0.0, 0.0, rank).double().cpu()
+    for _ in range(COMPLETION):
+        left = _fitted(matrix, known, right)
+        right = torch.linalg.qr(_fitted(matrix.T, known.T, torch.linalg.qr(left).Q)).Q
+    return (_fitted(matrix, known, right) @ right.T).to(gradient)
+
+
+def _fitted(matrix: Tensor, known: Tensor, basis: Tensor) -> Tensor:
+    """Each row's coefficients in a basis (width, rank), fitted to the numbers of the row that are known."""
+    rank = basis.shape[1]
+    pairs = (basis[:, :, None] * basis[:, None]).flatten(1)  # (width, rank²): times the mask, each row's Gram
+    gram = (known @ pairs).view(-1, rank, rank)
+    ridge = 1e-9 * torch.eye(rank, dtype=gram.dtype)  # rows of which hardly anything was sent
+    return torch.linalg.solve(gram + ridge, (known * matrix) @ basis)
+
+
+def basis_of(gradient: Tensor, cliff: float = CLIFF, blur: float = 0.0, most: int | None = None) -> Tensor:
+    """An orthonormal basis (width, rank) of the rows of a weight gradient (out, width).
+
+    Noise of a standard deviation `blur` has singular values up to blur · (√out + √width): those are left out.
+    """
     matrix = gradient.double().cpu()  # the squares below need the digits; Apple's GPU has no float64
     wide = matrix.shape[1] > matrix.shape[0]
     squares, vectors = torch.linalg.eigh(matrix @ matrix.T if wide else matrix.T @ matrix)
     values = squares.clamp_min(0).sqrt()
-    kept = values > cliff * values[-1]
+    floor = 1.05 * blur * (math.sqrt(matrix.shape[0]) + math.sqrt(matrix.shape[1]))
+    kept = values > max(cliff * float(values[-1]), floor)
+    kept[: max(0, len(values) - (most or len(values)))] = False
+    kept[-1] = True  # a subspace there is, however little it may mean
     basis = matrix.T @ (vectors[:, kept] / values[kept]) if wide else vectors[:, kept]
     return basis.float().to(gradient.device)
 

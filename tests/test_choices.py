@@ -3,7 +3,7 @@ import math
 import pytest
 
 from demo.attacks import ATTACKS
-from demo.attacks.base import settings_of, with_settings
+from demo.settings import settings_of, with_settings
 from demo.ui import api
 from demo.ui.choices import DEFAULT, PRESETS, Limits, check_batch, clamped, experiment_from, resized
 from demo.ui.components import chosen_in, drawing_of

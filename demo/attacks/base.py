@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from demo.leak import Certificate, Leak, certify, gradient_of
+from demo.leak import Certificate, Leak, certify, gradient_of, log_likelihood
 from demo.models import Model
 
 UNKNOWN_LENGTHS = "the lengths of the batch's sentences are unknown: tell the attacker"
@@ -54,6 +54,7 @@ class Snapshot:
     certificate: Certificate | None = None  # of this guess, where it was computed
     labels: tuple[int, ...] = ()  # those it assumes
     candidates: Candidates | None = None  # what it is choosing from, where it chooses place by place
+    nats: float | None = None  # under known noise: how much likelier the guess makes the leak than the next best does
     kept: Tensor | None = None  # (tokens, hidden) bool: which coordinates of each embedding dropout spared, it thinks
 
     @property
@@ -81,32 +82,6 @@ class Attack(Protocol):
         """Yields snapshots with rising steps; the last one is the result."""
 
 
-def setting(default: Any, help: str, low: float = 0, high: float = 0, choices: Sequence[str] = ()) -> Any:
-    """A dataclass field that people may change: on screen a control, with its help, between its bounds."""
-    return field(default=default, metadata={"help": help, "low": low, "high": high, "choices": tuple(choices)})
-
-
-def settings_of(attack: Attack) -> tuple[Field, ...]:
-    """The attack's fields that people may change."""
-    return tuple(f for f in fields(attack) if "help" in f.metadata) if is_dataclass(attack) else ()
-
-
-def with_settings(attack: Attack, name: str, settings: Sequence[tuple[str, Any]]) -> Attack:
-    """The attack with some settings changed; errors name the setting and what would be right."""
-    known, checked = {f.name: f for f in settings_of(attack)}, {}
-    for key, value in settings:
-        if key not in known:
-            raise ValueError(f"{name} has no setting {key!r}: it has {', '.join(known) or 'none'}")
-        bounds, kind = known[key].metadata, type(getattr(attack, key))
-        if bounds["choices"]:
-            if value not in bounds["choices"]:
-                raise ValueError(f"{key} is {value!r}: choose one of {', '.join(bounds['choices'])}")
-        elif kind is not bool and not (isinstance(value, int | float) and bounds["low"] <= value <= bounds["high"]):
-            raise ValueError(f"{key} is {value!r}: give a number from {bounds['low']} to {bounds['high']}")
-        checked[key] = kind(value)
-    return replace(attack, **checked) if checked else attack  # type: ignore[type-var]
-
-
 def snapshot(
     model: Model, budget: Budget, step: int, ids: Tensor, objective: float, stage: str,
     embeddings: Tensor | None = None, confidence: Tensor | None = None,
@@ -121,8 +96,27 @@ def snapshot(
     kept = kept.detach().cpu().clone() if kept is not None else None
     return Snapshot(
         step, budget.elapsed(), guess, points, sure, others, float(objective), stage, certificate, tuple(labels),
-        candidates, kept,
+        candidates, kept=kept,
     )  # fmt: skip
+
+
+def weighed(leak: Leak, shot: Snapshot) -> Snapshot:
+    """The same with its evidence: how much likelier it is than with its best runner-up anywhere, or two words swapped.
+
+    A statement about known noise; without noise, certificates say more.
+    """
+    ids, labels = shot.ids.to(leak.model.device), shot.labels or leak.labels or (0,) * leak.batch
+    first, last = leak.model.first_last
+    inner = [place for place, word in enumerate(ids.tolist()) if word not in (first, last)]
+    others = []
+    for place, after in zip(inner, [*inner[1:], 0], strict=True):
+        if shot.runners_up.shape[1]:
+            others.append(ids.index_copy(0, ids.new_tensor([place]), shot.runners_up[place, :1].to(ids)))
+        if after == place + 1:
+            others.append(ids[[*range(place), after, place, *range(after + 1, len(ids))]])
+    chances = [log_likelihood(leak, leak.model.sentences(one), labels) for one in (ids, *others)]
+    unlike = [chance for one, chance in zip(others, chances[1:], strict=True) if not torch.equal(one, ids)]
+    return replace(shot, nats=chances[0] - max(unlike, default=-torch.inf))
 
 
 def labels_of(leak: Leak) -> list[int]:

@@ -22,7 +22,9 @@ from demo.leak import Leak
 from demo.subspace import View, searchable
 
 IN_SPAN = 1e-4  # what leaves less outside of the span lies in it: the truth leaves 1e-6, the nearest others 1e-2
-SETTLED = 3  # through dropout no sentence lies in the span: one that stays the best so often is taken for found
+SETTLED = (
+    3  # through dropout or noise no sentence lies in the span: one that stays the best so often is taken for found
+)
 # A wide matrix first: there the tokens fill the smallest share of the space, and a wrong one stands out most.
 ORDER = ("ffn-out", "ffn-in", "query", "value", "key", "attention-output")
 
@@ -109,7 +111,7 @@ class BatchSearch:
                 if search.judges[len(tried)].outside(search.tensor([tried])[0]) < IN_SPAN:
                     self.found.append(tried)
                     return
-            if self.leak.dropout and search.stuck[search.best] >= SETTLED and len(search.best) in wanted:
+            if self.leak.veiled and search.stuck[search.best] >= SETTLED and len(search.best) in wanted:
                 self.found.append(search.best)
                 return
             if self.budget.over(self.step):

@@ -48,7 +48,7 @@ class Best:
             yield replace(shot, stage=f"{said}: {shot.stage}")
             said = name  # the reason once is enough
         # The exact checks can miss, e.g. a word repeated beyond the rank; the search starts from their result.
-        if name in ("rows", "span") and not shot.certified and not leak.dropout:
+        if name in ("rows", "span") and not shot.certified and not leak.veiled:
             for later in Certified().run(leak, budget, seed):
                 stage = f"certified, as {name} fell short: {later.stage}"
                 yield replace(later, step=shot.step + later.step, stage=stage)

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import torch
 
-from demo.attacks.base import UNKNOWN_LENGTH, UNKNOWN_LENGTHS, Budget, Snapshot, best_certificate, setting, snapshot
+from demo.attacks.base import UNKNOWN_LENGTH, UNKNOWN_LENGTHS, Budget, Snapshot, best_certificate, snapshot
 from demo.attacks.batch import BatchSearch, telling_view
 from demo.attacks.readout import ReadoutSearch
 from demo.attacks.rows import Rows
@@ -19,9 +19,10 @@ from demo.attacks.search import Effort, Search
 from demo.attacks.span import Span
 from demo.leak import Leak
 from demo.readout import ReadoutJudge
+from demo.settings import setting
 from demo.subspace import read_length, read_lengths, searchable
 
-GIVE_UP = 5  # under dropout no guess can be proven: one that stays the best so often is taken for the sentence
+GIVE_UP = 5  # where no guess can be proven, one that stays the best so often is taken for the sentence
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def proved(search: Search, leak: Leak, budget: Budget, step: int) -> Iterator[Sn
             leak.model, budget, taken, look.ids, search.best_score, move, look.points, look.sure, look.others,
             certificate=certificate, labels=labels,
         )  # fmt: skip
-        given_up = leak.dropout > 0 and search.stuck[search.best] >= GIVE_UP
+        given_up = leak.veiled and search.stuck[search.best] >= GIVE_UP
         if budget.over(taken) or proven or given_up:
             return
 

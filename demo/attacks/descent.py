@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from demo.attacks.base import UNKNOWN_LENGTH, UNKNOWN_LENGTHS, Budget, Snapshot, labels_of, setting, snapshot
+from demo.attacks.base import UNKNOWN_LENGTH, UNKNOWN_LENGTHS, Budget, Snapshot, labels_of, snapshot
 from demo.leak import Leak
 from demo.matching import Matcher, one_hot
 from demo.models import Model
+from demo.settings import setting
 from demo.subspace import read_lengths
 
 BATCH = 16  # candidates scored at once, and between two snapshots

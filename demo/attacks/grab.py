@@ -16,13 +16,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from demo.attacks.base import Budget, Snapshot, setting, snapshot
+from demo.attacks.base import Budget, Snapshot, snapshot
 from demo.attacks.certified import Certified
 from demo.attacks.descent import LabelGuess, decode, fixed_ends, inner_places, not_matchable
 from demo.attacks.moves import Sentence, reorderings, segments
 from demo.attacks.robust import RobustSpan
 from demo.leak import Leak
 from demo.matching import Matcher
+from demo.settings import setting
 from demo.subspace import read_lengths
 
 READING = 0.5  # of the budget, at most, goes into the first reading

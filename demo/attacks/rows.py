@@ -6,15 +6,18 @@ places. Solving `word row = indicator · position rows` for the indicator theref
 papers stop at the bag.)
 """
 
+import math
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
 from demo.attacks.base import Budget, Snapshot, best_certificate, labels_of, snapshot
+from demo.defenses import Sign
 from demo.leak import Certificate, Leak
 from demo.subspace import read_length
 
+DEVIATIONS = 6  # a row of noise is not taken for a word even among thirty thousand
 NOISE = 1e-6  # a row below this share of the largest is not an occurrence
 
 
@@ -32,6 +35,9 @@ class Rows:
 
     def run(self, leak: Leak, budget: Budget, seed: int = 0) -> Iterator[Snapshot]:
         words = bag(leak)
+        if not len(words):
+            yield snapshot(leak.model, budget, 1, leak.model.blank(read_length(leak) or 3), torch.nan, "all is noise")
+            return
         ids = order(leak, words)
         if ids is not None:
             certificate, labels = best_certificate(leak, ids)
@@ -54,10 +60,16 @@ class Rows:
 
 def bag(leak: Leak) -> Tensor:
     """The ids of the tokens that occur, specials included."""
-    rows = leak.weight("word")
-    assert rows is not None
-    size = rows.abs().amax(1)
-    return (size > NOISE * size.max()).nonzero()[:, 0]
+    return _occupied(leak, "word")
+
+
+def _occupied(leak: Leak, part: str) -> Tensor:
+    """The rows of a table that carry gradient, and not only what a defense may have added."""
+    piece = next(piece for piece in leak.pieces if piece.part == part and piece.kind == "weight")
+    size, blur = leak.gradient[piece.name].norm(dim=1), leak.blur(piece)
+    width = leak.gradient[piece.name].shape[1]
+    noise = blur * (math.sqrt(width) + DEVIATIONS / math.sqrt(2))  # the length of a row of noise, and how it varies
+    return (size > max(NOISE * float(size.max()), noise)).nonzero()[:, 0]
 
 
 def rebuilt(leak: Leak, ids: Tensor) -> Certificate:
@@ -74,7 +86,16 @@ def order(leak: Leak, words: Tensor) -> Tensor | None:
     rows, positions = leak.weight("word"), leak.weight("position")
     if rows is None or positions is None:
         return None
-    length = int((positions.abs().amax(1) > 0).sum())
+    length = leak.length or int(_occupied(leak, "position").max()) + 1
     known = positions[:length].double().cpu()
+    if leak.sparse or any(isinstance(defense, Sign) for defense in leak.defenses):
+        return words[_alike(known, rows[words].double().cpu()).argmax(1).to(words.device)]
     places = torch.linalg.lstsq(known.T, rows[words].double().cpu().T).solution  # (length, words), 0 or 1
     return words[places.argmax(1).to(words.device)]
+
+
+def _alike(places: Tensor, words: Tensor) -> Tensor:
+    """(places, words): the cosine between their rows, over the numbers that were sent of both."""
+    both = (places != 0).double() @ (words != 0).double().T
+    sizes = (places.square() @ (words != 0).double().T) * ((places != 0).double() @ words.square().T)
+    return torch.where(both > 0, places @ words.T / sizes.clamp_min(1e-300).sqrt(), -1.0)

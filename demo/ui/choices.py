@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from demo.attacks import ATTACKS
-from demo.attacks.base import settings_of
 from demo.engine import Experiment
 from demo.leak import MOST_DROPOUT, MOST_SENTENCES
 from demo.models import MODELS, Model, Weights, outline
+from demo.settings import settings_of
 from demo.slices import SLICES
 
 PRESETS = {

@@ -10,11 +10,11 @@ from typing import Any
 import gradio as gr
 
 from demo.attacks import ATTACKS
-from demo.attacks.base import settings_of
 from demo.engine import Experiment, run, set_up
 from demo.leak import MOST_DROPOUT, MOST_SENTENCES
 from demo.messages import training
 from demo.models import MODELS, load, outline, unavailable
+from demo.settings import settings_of
 from demo.slices import all_pieces, count
 from demo.ui import components
 from demo.ui.api import endpoint, told
