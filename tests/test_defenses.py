@@ -92,7 +92,7 @@ def test_pruning_keeps_the_largest():
 
 
 def test_masking_is_random_and_does_not_look():
-    value = torch.randn(400, 400)
+    value = torch.randn(400, 400, generator=torch.Generator().manual_seed(0))
     (kept,) = Mask(0.3).cover({"a": value}, 1, torch.Generator().manual_seed(2)).values()
     gone = kept == 0
     assert float(gone.float().mean()) == pytest.approx(0.3, abs=0.01)
@@ -101,12 +101,13 @@ def test_masking_is_random_and_does_not_look():
 
 
 def test_rounding_has_so_many_values():
-    value = torch.randn(50, 50) * 1e-6  # smaller than half precision's own steps near zero
+    drawn = torch.randn(50, 50, generator=torch.Generator().manual_seed(0))
+    value = drawn * 1e-6  # smaller than half precision's own steps near zero
     (eight,) = Round("int8").cover({"a": value}, 1, torch.Generator()).values()
     assert len(eight.unique()) <= 255
     assert float((eight - value).abs().max()) <= float(value.abs().max()) / 127 / 2 * 1.001
     (half,) = Round("fp16").cover({"a": value}, 1, torch.Generator()).values()
-    assert float(((half - value) / value).abs().max()) < 2**-10
+    assert float(((half - value) / value)[drawn.abs() > 1e-3].abs().max()) < 2**-10
     assert float((half - value).abs().max()) > 0
 
 
