@@ -93,7 +93,10 @@ def test_the_search_sees_through_dropout(minilm, leak_of):
 
 
 def hunt(model, leak, **settings):
-    return Hunt(Grab(start="noise", rows=2, **settings), leak, Budget(), 0, None)
+    made = Hunt(Grab(start="noise", rows=2, **settings), leak, Budget(), 0, None)
+    if made.settings.masks:
+        made.learn_masks()
+    return made
 
 
 def test_grab_learns_masks(tiny, leak_of):

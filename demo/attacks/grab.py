@@ -4,7 +4,8 @@ Under dropout even the true sentence has another gradient than the leaked one, s
 along with the dummies. Where we leave the paper, each a setting that can be put back:
 
 - The distance is the cosine; the paper's squares and absolute values have to build every dummy gradient.
-- Masks start at their mean. Drawn at random, as in the paper, they are mostly noise: fewer words were found.
+- Masks join in the second round, and start at their mean. Earlier, or drawn at random as in the paper, they explain away
+  what the words should explain: fewer words were found.
 - Several dummies descend side by side, as the rows of a batch cost little more than one.
 - It starts from what can be read off the leak (`robust-span`, or the search judged without masks), not from noise.
 """
@@ -44,6 +45,7 @@ class Grab:
     first_masks: str = setting(
         "mean", "where the masks start: at their mean, or drawn (paper)", choices=("mean", "drawn")
     )
+    masks_from: int = setting(2, "the round from which masks are learned (paper: 1)", 1, 50)
     start: str = setting("read", "start from what can be read off the leak, or from noise", choices=("read", "noise"))
     distance: str = setting("cosine", "how far two gradients are apart", choices=("cosine", "l2", "l2+l1"))
     rate: float = setting(0.01, "learning rate of words and masks", 1e-4, 1.0)
@@ -95,10 +97,8 @@ class Hunt:
         self.inner = inner_places(leak.model, lengths)
         self.size = float(leak.model.words.norm(dim=1).mean())
         self.words = self.first_words(reading)
-        self.masks = [self.first_mask(length) for length in lengths] if settings.masks and leak.dropout else []
-        if reading is not None and reading.kept is not None and self.masks:
-            for masks, part in zip(self.masks, reading.kept.split(lengths), strict=True):
-                masks["embedding"].data[0] = part.float().to(leak.model.device)
+        self.masks: list[dict[str, Tensor]] = []  # of each sentence, once they are learned
+        self.kept_first = reading.kept if reading is not None else None
         self.distances = torch.full((settings.rows,), torch.inf)
         self.best: Sentence | None = tuple(reading.ids.tolist()) if reading is not None else None
         self.best_distance, self.step = torch.inf, 0
@@ -112,6 +112,13 @@ class Hunt:
             words[0] = self.model.words[reading.ids.to(self.model.device)]
         return words.requires_grad_(True)
 
+    def learn_masks(self) -> None:
+        """From now on, masks are moved with the words; the embeddings' start as they were read, if they were."""
+        self.masks = [self.first_mask(length) for length in self.lengths]
+        if self.kept_first is not None:
+            for masks, part in zip(self.masks, self.kept_first.split(self.lengths), strict=True):
+                masks["embedding"].data[0] = part.float().to(self.model.device)
+
     def first_mask(self, tokens: int) -> dict[str, Tensor]:
         drawn = self.settings.first_masks == "drawn"
         found = {}
@@ -124,11 +131,14 @@ class Hunt:
     def run(self, step: int) -> Iterator[Snapshot]:
         self.step = step
         for n in range(self.settings.rounds):
+            if self.settings.masks and self.kept < 1 and n + 1 == self.settings.masks_from:
+                self.learn_masks()
             before = float(self.distances.min()), self.best_distance
             yield from self.descend(f"round {n + 1}: words" + (" and masks" if self.masks else ""))
             yield from self.rearrange(f"round {n + 1}: reordering")
             after = float(self.distances.min()), self.best_distance
-            if n and all(now > (1 - BETTER) * then for now, then in zip(after, before, strict=True)):
+            settled = n + 1 > (self.settings.masks_from if self.settings.masks else 1)
+            if settled and all(now > (1 - BETTER) * then for now, then in zip(after, before, strict=True)):
                 break
         yield self.picture("nothing improves any more")
 
