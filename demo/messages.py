@@ -65,7 +65,7 @@ class Show:
             "title": title(self.experiment, model),
             "attack": self.experiment.attack,
             "device": device_name(model),
-            "exposed": exposed(self.case.parameters, self.case.parameter_share),
+            "exposed": " · ".join([exposed(self.case.parameters, self.case.parameter_share), *self._cost()]),
             "budget": self.experiment.seconds,
             "recorded": False,
             "truth": self._tokens(self.truth),
@@ -117,6 +117,9 @@ class Show:
     def end(self, frame: Frame) -> Message:
         headline, detail = verdict(frame, self.case, self.experiment)
         return {"certified": frame.certified, "exact": frame.scores.exact, "headline": headline, "detail": detail}
+
+    def _cost(self) -> list[str]:
+        return [cost_of(self.case.likeness)] if self.experiment.defenses else []
 
     def _tokens(self, ids: torch.Tensor) -> list[str]:
         mask = self.case.model.tokenizer.mask_token
@@ -189,6 +192,11 @@ def place(slice: str, layers: tuple[int, ...]) -> str:
 def exposed(parameters: int, share: float) -> str:
     """147,456 of 22.7 M parameters, 0.65 %"""
     return f"{parameters:,} of {parameters / share / 1e6:.1f} M parameters, {100 * share:.2f} %"
+
+
+def cost_of(likeness: float) -> str:
+    """What the defenses take from training, as far as one step can tell."""
+    return f"the shared gradient keeps a cosine of {likeness:.2f} with the clean one"
 
 
 def device_name(model: Model) -> str:

@@ -3,16 +3,28 @@ import math
 import pytest
 
 from demo.attacks import ATTACKS
+from demo.defenses import DEFENSES, Noise, Prune, Round, Sign
 from demo.settings import settings_of, with_settings
 from demo.ui import api
-from demo.ui.choices import DEFAULT, PRESETS, Limits, check_batch, clamped, experiment_from, resized
+from demo.ui.choices import (
+    DEFAULT,
+    PRESETS,
+    Limits,
+    check_batch,
+    clamped,
+    defenses_from,
+    experiment_from,
+    resized,
+    written,
+)
 from demo.ui.components import chosen_in, drawing_of
-from demo.ui.page import attack_note, lines_of, sentence_note, training_note
+from demo.ui.defending import chosen, heading, only, privacy_note
+from demo.ui.notes import attack_note, lines_of, sentence_note, training_note
 
 GOOD = {
     "sentence": "The cat sat.", "labels": [1], "model": "minilm", "weights": None, "scale": 0.02, "slice": "query",
     "layers": [2], "attack": "best", "knows_length": True, "knows_label": True, "seconds": 60.0, "seed": 0,
-    "settings": {}, "dropout": 0.0, "frozen_embeddings": False,
+    "settings": {}, "dropout": 0.0, "frozen_embeddings": False, "defenses": {},
 }  # fmt: skip
 LIMITS = Limits(seconds=90, tokens=20)
 
@@ -41,6 +53,11 @@ def test_good_values_make_an_experiment():
         ({"labels": [0, 5], "sentence": "a\nb"}, "label 5 does not exist: choose 0 or 1"),
         ({"dropout": "much"}, "is not a number: give one from 0 to 0.4"),
         ({"seconds": math.nan}, "is not a number"),
+        ({"defenses": {"magic": {}}}, "unknown defense 'magic': choose one of noise, prune"),
+        ({"defenses": {"noise": {"noise_multiplier": None}}}, "noise_multiplier is None: give a number from 0.0 to 10"),
+        ({"defenses": {"noise": {"noise_multiplier": math.nan}}}, "is not a number"),
+        ({"defenses": {"round": {"kind": "fp4"}}}, "kind is 'fp4': choose one of fp16, int8"),
+        ({"defenses": {"sign": {"strength": 1}}}, "sign has no setting 'strength'"),
         ({"seed": "x"}, "is not a number"),
     ],
 )
@@ -63,6 +80,8 @@ def test_wrong_values_are_named(change, message):
         ({"dropout": -1}, "dropout", 0),
         ({"dropout": None}, "dropout", None),
         ({"labels": [True, 0]}, "labels", (1, 0)),
+        ({"defenses": {"noise": {"noise_multiplier": 99, "steps": -3}}}, "defenses", (Noise(10.0, steps=1),)),
+        ({"defenses": {"sign": {}, "prune": {"dropped": 2}}}, "defenses", (Prune(0.9999), Sign())),  # the table's order
     ],
 )
 def test_numbers_out_of_range_are_clamped(change, field, value):
@@ -97,7 +116,7 @@ def test_wrong_settings_are_named(settings, message):
 
 
 def test_unknown_settings_reach_the_engine_that_refuses_them():
-    assert clamped("certified", {"colour": 1}) == (("colour", 1),)
+    assert clamped(ATTACKS["certified"], {"colour": 1}) == (("colour", 1),)
 
 
 def test_limits_come_from_the_environment():
@@ -144,8 +163,8 @@ def test_notes_say_what_is_wrong(minilm):
     assert sentence_note(LIMITS, "minilm", "hello there\n\nhi").startswith("2 sentences, 3 tokens (words")
     assert sentence_note(LIMITS, "minilm", "").startswith("⚠ the sentence is empty")
     wrong = experiment_from(LIMITS, **{**GOOD, "attack": "span"})
-    assert attack_note(wrong).startswith("⚠ span cannot attack this: no attention matrix")
-    assert attack_note(experiment_from(LIMITS, **GOOD)) == ATTACKS["best"].about
+    assert attack_note(wrong)[0].startswith("⚠ span cannot attack this: no attention matrix")
+    assert attack_note(experiment_from(LIMITS, **GOOD)) == (ATTACKS["best"].about, "")
     assert training_note(0, False, 1).label == "How the client trains"
     assert training_note(0.1, True, 2).label == "How the client trains · dropout 0.1 · embeddings frozen · batch of 2"
 
@@ -159,7 +178,59 @@ def test_notes_say_what_is_wrong(minilm):
     ],
 )
 def test_notes_say_how_training_stands_in_the_way(minilm, change, reason):
-    assert reason in attack_note(experiment_from(LIMITS, **{**GOOD, **change}))
+    assert reason in attack_note(experiment_from(LIMITS, **{**GOOD, **change}))[0]
+
+
+@pytest.mark.parametrize(
+    ("texts", "defenses"),
+    [
+        ([], ()),
+        (["noise=1e-3"], (Noise(1e-3),)),
+        (["sign", "round=int8", "noise=1e9"], (Noise(10.0), Round("int8"), Sign())),
+    ],
+)
+def test_defenses_can_be_written(texts, defenses):
+    assert defenses_from(written(texts)) == defenses
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("fog=1", "unknown defense 'fog': choose one of noise"),
+        ("noise", "noise needs a strength: noise=0.001"),
+        ("noise=much", "the strength of noise is 'much': give a number"),
+        ("noise=nan", "is not a number"),
+        ("sign=1", "sign has no strength"),
+        ("round=fp4", "kind is 'fp4'"),
+    ],
+)
+def test_wrongly_written_defenses_are_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        defenses_from(written([text]))
+
+
+def test_defense_controls_tell_what_is_on():
+    off = [value for kind in DEFENSES.values() for value in (False, *(f.default for f in settings_of(kind)))]
+    assert chosen(off) == {}
+    assert heading(off) == "Defenses"
+    assert heading([True, 0.5, *off[2:]]) == "Defenses · noise=0.5"
+    assert heading([True, None, *off[2:]]).startswith("Defenses · ⚠ noise_multiplier is None")
+    (noise,) = defenses_from(chosen(only(Noise(0.25))))
+    assert noise == Noise(0.25)
+
+
+def test_the_privacy_of_noise_is_said():
+    assert privacy_note(False, 1.0, 1.0, 0.01, 1000, 1e-5) == ""
+    note = privacy_note(True, 1.0, 1.0, 0.01, 1000, 1e-5)
+    assert note == "ε = 2.1 at δ = 1e-05, for q = 0.01, 1,000 steps (Opacus' Rényi accountant)."
+    assert privacy_note(True, 1e-3, 1.0, 0.01, 1000, 1e-5).startswith("No privacy guarantee (ε above 10⁶)")
+    assert privacy_note(True, None, 1.0, 0.01, 1000, 1e-5).startswith("⚠ noise_multiplier is None")
+
+
+def test_what_a_defense_costs_is_said(minilm):
+    about, cost = attack_note(experiment_from(LIMITS, **{**GOOD, "defenses": {"prune": {"dropped": 0.9}}}))
+    assert about == ATTACKS["best"].about
+    assert cost.startswith("In this step, the shared gradient keeps a cosine of 0.")
 
 
 def test_a_bug_is_a_message_and_tells_nothing_of_the_sentence(monkeypatch, capsys):

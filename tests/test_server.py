@@ -56,6 +56,14 @@ def test_the_api_takes_a_batch(client):
     assert told[-1]["frame"]["tokens"] == told[0]["start"]["truth"]
 
 
+def test_the_api_takes_defenses(client):
+    told = run(client, slice="query", layers=[0], defenses=["noise=1e-6"])
+    assert told[0]["start"]["title"].endswith("attention query of layer 0 · noise=1e-06 · best")
+    assert told[0]["start"]["exposed"].endswith("the shared gradient keeps a cosine of 1.00 with the clean one")
+    assert told[-1]["end"]["headline"] == "Certified: what this sentence leaves over is just the known noise."
+    assert told[-1]["frame"]["tokens"] == told[0]["start"]["truth"]
+
+
 def test_there_is_one_documented_typed_endpoint(client):
     endpoints = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
     assert list(endpoints) == ["/attack"]
@@ -65,7 +73,7 @@ def test_there_is_one_documented_typed_endpoint(client):
     assert parameters["sentence"] == "string"
     assert parameters["seconds"] == "number"
     assert parameters["seed"] == "integer"
-    assert parameters["layers"] == parameters["labels"] == "array"
+    assert parameters["layers"] == parameters["labels"] == parameters["defenses"] == "array"
     assert parameters["frozen_embeddings"] == "boolean"
     assert "streams the reconstruction" in endpoints["/attack"]["description"]
 
@@ -80,6 +88,8 @@ def test_there_is_one_documented_typed_endpoint(client):
         ({"labels": [5]}, "label 5 does not exist"),
         ({"labels": [1, 0]}, "2 labels for 1 sentences: give one for each, or one for all"),
         ({"slice": "embeddings", "frozen_embeddings": True}, "the client's embeddings are frozen"),
+        ({"defenses": ["fog=1"]}, "unknown defense 'fog': choose one of noise"),
+        ({"defenses": ["noise"]}, "noise needs a strength: noise=0.001"),
         ({"attack": "span", "layers": [3]}, "span cannot attack this"),
         ({"attack": "certified", "settings": {"colour": 1}}, "certified has no setting 'colour'"),
         ({"model": "bert-base", "weights": "pretrained"}, "bert-base pretrained comes from the hub"),

@@ -2,6 +2,10 @@
 
 choices     what people may ask for, checked and clamped: the same for page and API
 components  the stage and the model drawing, as Gradio components around assets/*.js
+defending   the defenses' controls
+controls    all of the client's controls, and how their values make an experiment
+notes       what the controls say of each other
+running     runs that a visitor starts and stops
 api         the same run for programs
 page        the page itself, and its events
 """

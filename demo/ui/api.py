@@ -11,7 +11,7 @@ from demo.engine import Experiment
 from demo.messages import Message, messages
 from demo.models import MODELS
 from demo.slices import SLICES
-from demo.ui.choices import DEFAULT, Limits, experiment_from
+from demo.ui.choices import DEFAULT, Limits, experiment_from, written
 
 
 def endpoint(limits: Limits, device: str | None) -> Callable[..., Iterator[Message]]:
@@ -31,6 +31,7 @@ def endpoint(limits: Limits, device: str | None) -> Callable[..., Iterator[Messa
         settings: dict[str, Any] | None = None,
         dropout: float | None = DEFAULT.dropout,
         frozen_embeddings: bool = DEFAULT.frozen_embeddings,
+        defenses: list[str] = [],  # noqa: B006
     ) -> Iterator[dict[str, Any]]:
         """Attacks the gradient of a sentence, or of a batch of them, and streams the reconstruction.
 
@@ -55,11 +56,13 @@ def endpoint(limits: Limits, device: str | None) -> Callable[..., Iterator[Messa
             settings: changes to the attack's own settings, e.g. {"patience": 5}
             dropout: the rate with which the client trains, up to 0.4: 0 is eval mode, None is the model's own rate
             frozen_embeddings: whether the client leaves its embeddings untrained, and so shares no gradient of them
+            defenses: what the client does to its gradient first, with its strength: ["noise=1e-3", "prune=0.9",
+                "mask=0.5", "round=int8", "sign"]; any of them, applied in this order
         """
         try:
             experiment = experiment_from(
                 limits, sentence, labels, model, weights, scale, slice, layers, attack, knows_length, knows_label,
-                seconds, seed, settings or {}, dropout, frozen_embeddings, device,
+                seconds, seed, settings or {}, dropout, frozen_embeddings, written(defenses), device,
             )  # fmt: skip
         except ValueError as problem:
             raise gr.Error(str(problem), print_exception=False) from None
@@ -72,9 +75,14 @@ def endpoint(limits: Limits, device: str | None) -> Callable[..., Iterator[Messa
 
 
 def told(experiment: Experiment) -> Iterator[Message]:
-    """The run's messages; whatever goes wrong on the way is a message too, never a stack trace."""
+    """The run's messages; whatever goes wrong on the way is a message too."""
+    return guarded(messages(experiment))
+
+
+def guarded(stream: Iterator[Message]) -> Iterator[Message]:
+    """What goes wrong ends the stream with a message, never with a stack trace."""
     try:
-        yield from messages(experiment)
+        yield from stream
     except ValueError as problem:
         yield {"run": "", "error": str(problem)}
     except Exception as problem:  # a bug, or a device out of memory: the log gets the place, but no values

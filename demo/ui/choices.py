@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from demo.attacks import ATTACKS
+from demo.defenses import DEFENSES, Defense, parse
 from demo.engine import Experiment
 from demo.leak import MOST_DROPOUT, MOST_SENTENCES
 from demo.models import MODELS, Model, Weights, outline
-from demo.settings import settings_of
+from demo.settings import settings_of, with_settings
 from demo.slices import SLICES
 
 PRESETS = {
@@ -60,7 +61,8 @@ class Limits:
 def experiment_from(
     limits: Limits, sentence: str, labels: Sequence[int], model: str, weights: str | None, scale: float, slice: str,
     layers: Sequence[int], attack: str, knows_length: bool, knows_label: bool, seconds: float, seed: int,
-    settings: Mapping[str, Any], dropout: float | None, frozen_embeddings: bool, device: str | None = None,
+    settings: Mapping[str, Any], dropout: float | None, frozen_embeddings: bool,
+    defenses: Mapping[str, Mapping[str, Any]], device: str | None = None,
 ) -> Experiment:  # fmt: skip
     """Loose values -> a checked experiment."""
     for name, value, table in (("model", model, MODELS), ("slice", slice, SLICES), ("attack", attack, ATTACKS)):
@@ -77,8 +79,9 @@ def experiment_from(
         sentence, tuple(int(label) for label in labels), model,
         Weights(weights, clamp(scale, 1e-3, 1.0)) if weights else None, slice, chosen, attack, bool(knows_length),
         bool(knows_label), clamp(seconds, 1.0, limits.seconds), seed=int(clamp(seed, 0, 2**31 - 1)), device=device,
-        settings=clamped(attack, settings), dropout=None if dropout is None else clamp(dropout, 0.0, MOST_DROPOUT),
-        frozen_embeddings=bool(frozen_embeddings),
+        settings=clamped(ATTACKS[attack], settings),
+        dropout=None if dropout is None else clamp(dropout, 0.0, MOST_DROPOUT),
+        frozen_embeddings=bool(frozen_embeddings), defenses=defenses_from(defenses),
     )  # fmt: skip
 
 
@@ -107,16 +110,40 @@ def resized(text: str, sentences: int) -> str:
     return "\n".join((lines + more)[:sentences])
 
 
-def clamped(attack: str, settings: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """The settings that differ from the attack's own, with numbers brought between their bounds."""
-    known, changed = {f.name: f for f in settings_of(ATTACKS[attack])}, []
+def defenses_from(chosen: Mapping[str, Mapping[str, Any]]) -> tuple[Defense, ...]:
+    """{"noise": {"noise_multiplier": 1e-3}} -> (Noise(1e-3),), in the table's order whatever the order of the names."""
+    for name in chosen:
+        if name not in DEFENSES:
+            raise ValueError(f"unknown defense {str(name)[:40]!r}: choose one of {', '.join(DEFENSES)}")
+    plain = [(name, kind()) for name, kind in DEFENSES.items() if name in chosen]
+    return tuple(with_settings(defense, name, clamped(defense, chosen[name])) for name, defense in plain)
+
+
+def written(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """["noise=1e-3"] -> {"noise": {"noise_multiplier": 1e-3}}"""
+    found: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        name, _, value = str(text)[:40].partition("=")
+        strength = settings_of(DEFENSES[name])[:1] if name in DEFENSES else ()
+        try:
+            found[name] = {strength[0].name: float(value)}  # a number, which may be out of range
+        except (IndexError, ValueError):
+            defense = parse(str(text)[:40])
+            found[name] = {field.name: getattr(defense, field.name) for field in strength}
+    return found
+
+
+def clamped(thing: Any, settings: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """The settings that differ from an attack's or a defense's own, with numbers brought between their bounds."""
+    known, changed = {f.name: f for f in settings_of(thing)}, []
     for name, value in settings.items():
-        default = getattr(ATTACKS[attack], name, None)
-        if name in known and isinstance(value, int | float) and not isinstance(value, bool):
+        default = getattr(thing, name, None)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if name in known and number and not known[name].metadata["choices"]:
             bounds, kind = known[name].metadata, int if isinstance(default, int) else float
             value = kind(clamp(value, bounds["low"], bounds["high"]))
         if value != default:
-            changed.append((name, value))  # an unknown name is refused by the engine, which lists the known ones
+            changed.append((name, value))  # an unknown name is refused by `with_settings`, which lists the known ones
     return tuple(changed)
 
 

@@ -74,6 +74,19 @@ import(new URL('static/assets/stage/drawing.js', document.baseURI)).then(({ Draw
 """
 
 
+def control_for(name: str, value: Any, bounds: Any) -> Any:
+    """The control of one setting: its default, its help, its bounds."""
+    title = name.replace("_", " ")
+    if bounds["choices"]:
+        return gr.Dropdown(list(bounds["choices"]), value=value, label=title, info=bounds["help"])
+    if isinstance(value, bool):
+        return gr.Checkbox(value, label=title, info=bounds["help"])
+    digits = 0 if isinstance(value, int) else None
+    return gr.Number(
+        value, label=title, info=bounds["help"], minimum=bounds["low"], maximum=bounds["high"], precision=digits
+    )
+
+
 def drawing_of(model: str, slice: str, layers: Sequence[int], frozen_embeddings: bool = False) -> str:
     """What the drawing shows: the model's blocks, which of them are exposed, and what share that is."""
     net = outline(model)

@@ -125,6 +125,23 @@ def test_dropout_is_read_through_and_its_masks_are_shown(page):
     assert page.locator(".ls-mask:visible").count() == 0
 
 
+def test_a_defense_is_said_with_its_price(page):
+    page.click("#defenses button")
+    page.get_by_label("noise", exact=True).check()
+    strength = page.get_by_label("noise multiplier")
+    page.get_by_text("No privacy guarantee (ε above 10⁶)").wait_for()
+    strength.fill("1")
+    page.get_by_text("ε = 2.1 at δ = 1e-05, for q = 0.01, 1,000 steps").wait_for()
+    strength.fill("0.000001")
+    page.get_by_text("Defenses · noise=1e-06").wait_for()
+    expose(page, "query", 0)
+    page.get_by_text("In this step, the shared gradient keeps a cosine of 1.00").wait_for()
+    attack(page)
+    assert "noise=1e-06" in page.locator(".ls-title").inner_text()
+    assert "keeps a cosine of 1.00 with the clean one" in page.locator(".ls-exposed").inner_text()
+    assert "just the known noise" in page.locator(".ls-headline").inner_text()
+
+
 def test_a_batch_has_a_row_for_each_sentence(page):
     page.click("#how button")
     choose(page, "#batch", "2")

@@ -1,0 +1,144 @@
+"""The client's side: its controls in reading order, and how their values make an experiment."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from demo.attacks import ATTACKS
+from demo.defenses import DEFENSES
+from demo.engine import Experiment
+from demo.leak import MOST_DROPOUT, MOST_SENTENCES
+from demo.models import MODELS, unavailable
+from demo.settings import settings_of
+from demo.ui import components
+from demo.ui.choices import DEFAULT, LABELS, PRESETS, WEIGHTS, Limits, experiment_from
+from demo.ui.components import chosen_in, control_for, drawing_of
+from demo.ui.defending import Defending, chosen, defense_controls
+
+TURNS = "by turns"
+TRAINING = "How the client trains"
+OWN_SETTINGS = tuple(name for name, attack in ATTACKS.items() if settings_of(attack))
+DEFENDED = sum(1 + len(settings_of(kind)) for kind in DEFENSES.values())  # values that tell of the defenses
+
+
+@dataclass(frozen=True)
+class Controls:
+    """The client's side: every control, by what it means."""
+
+    sentence: gr.Textbox
+    said: gr.Markdown
+    go: gr.Button
+    stop: gr.Button
+    preset: gr.Dropdown
+    label: gr.Radio
+    how: gr.Accordion
+    dropout: gr.Slider
+    frozen: gr.Checkbox
+    batch: gr.Dropdown
+    model: gr.Dropdown
+    weights: gr.Dropdown
+    drawing: gr.HTML
+    attack: gr.Dropdown
+    seconds: gr.Slider
+    about: gr.Markdown
+    knows: gr.CheckboxGroup
+    seed: gr.Number
+    scale: gr.Number
+    groups: list[gr.Group]
+    own: list[Any]  # one control per setting of each attack
+    defending: Defending
+
+    @property
+    def values(self) -> list[Any]:
+        """What makes an experiment, in the order that `experiment_of` takes."""
+        return [
+            self.sentence, self.label, self.model, self.weights, self.scale, self.drawing, self.attack, self.knows,
+            self.seconds, self.seed, self.dropout, self.frozen, *self.defending.values,
+            *self.own,
+        ]  # fmt: skip
+
+
+def client_side(limits: Limits, model: str, note: str) -> Controls:
+    """Lays out the controls, in reading order."""
+    gr.Markdown("### The client <small>private</small>", elem_classes="ls-side")
+    sentence = gr.Textbox(DEFAULT.sentence, label="The secret sentence", lines=2, max_lines=8, elem_id="sentence")
+    said = gr.Markdown(note, elem_id="said", elem_classes="ls-note")
+    with gr.Row():
+        go = gr.Button("Attack", variant="primary", elem_id="go")
+        stop = gr.Button("Stop", elem_id="stop")
+    with gr.Row():
+        preset = gr.Dropdown(list(PRESETS), value=None, label="Examples", elem_id="preset")
+        label = gr.Radio([*LABELS, TURNS], value=DEFAULT.labels[0], label="Label the client trains on", elem_id="label")
+    with gr.Accordion(TRAINING, open=False, elem_id="how") as how:
+        dropout = gr.Slider(
+            0, MOST_DROPOUT, DEFAULT.dropout, step=0.05, label="Dropout", elem_id="dropout",
+            info="eval mode at 0; BERT's own is 0.1",
+        )  # fmt: skip
+        frozen = gr.Checkbox(
+            DEFAULT.frozen_embeddings, label="Embeddings frozen (their gradient is not shared)", elem_id="frozen"
+        )
+        batch = gr.Dropdown(
+            list(range(1, MOST_SENTENCES + 1)), value=1, label="Sentences in the batch", elem_id="batch",
+            info="one a line in the box above",
+        )  # fmt: skip
+    with gr.Row():
+        names = [(shape.title, name) for name, shape in MODELS.items()]
+        which = gr.Dropdown(names, value=model, label="Model", elem_id="model")
+        weights = weight_menu(model)
+    gr.Markdown("### What leaks <small>click a block to expose it</small>", elem_classes="ls-side")
+    drawing = components.drawing(drawing_of(model, DEFAULT.slice, DEFAULT.layers), elem_id="drawing")
+    defending = defense_controls()
+    with gr.Row():
+        attack = gr.Dropdown(list(ATTACKS), value=DEFAULT.attack, label="Attack", elem_id="attack-name")
+        budget = min(DEFAULT.seconds, limits.seconds)
+        seconds = gr.Slider(1, limits.seconds, budget, step=1, label="Seconds", elem_id="seconds")
+    about = gr.Markdown(ATTACKS[DEFAULT.attack].about, elem_id="about", elem_classes="ls-note")
+    with gr.Accordion("Advanced", open=False, elem_id="advanced"):
+        knows = gr.CheckboxGroup(["length", "label"], value=["length", "label"], label="The attacker is told")
+        with gr.Row():
+            seed = gr.Number(0, label="Seed", precision=0, minimum=0)
+            scale = gr.Number(0.02, label="Scale of random weights", minimum=1e-3, maximum=1)
+        groups, own = settings_controls()
+    return Controls(
+        sentence, said, go, stop, preset, label, how, dropout, frozen, batch, which, weights, drawing, attack, seconds,
+        about, knows, seed, scale, groups, own, defending,
+    )  # fmt: skip
+
+
+def experiment_of(values: tuple[Any, ...], limits: Limits, device: str | None) -> Experiment:
+    """The controls' values -> a checked experiment."""
+    sentence, label, model, weights, scale, picked, attack, knows, seconds, seed, dropout, frozen, *rest = values
+    own = rest[DEFENDED:]
+    slice, layers = chosen_in(picked)
+    fields = [(name, f.name) for name in OWN_SETTINGS for f in settings_of(ATTACKS[name])]
+    settings = {field: value for (name, field), value in zip(fields, own, strict=True) if name == attack}
+    labels, told = labels_for(label, sentence), ("length" in knows, "label" in knows)
+    return experiment_from(
+        limits, sentence, labels, model, weights, scale, slice, layers, attack, *told, seconds, seed, settings, dropout,
+        frozen, chosen(rest[:DEFENDED]), device,
+    )  # fmt: skip
+
+
+def labels_for(choice: int | str, sentence: str) -> list[int]:
+    """One label for all sentences of the batch, or both by turns."""
+    if choice == TURNS:
+        return [n % len(LABELS) for n in range(max(1, len(Experiment(sentence).sentences)))]
+    return [choice]  # type: ignore[list-item]  # checked with all else that the browser sends
+
+
+def weight_menu(model: str) -> gr.Dropdown:
+    """The kinds of weights; those that cannot be had here say so, and why once they are chosen."""
+    kinds = [(f"{kind} (not here)" if unavailable(model, kind) else kind, kind) for kind in WEIGHTS]
+    return gr.Dropdown(kinds, value=MODELS[model].default, label="Weights", elem_id="weights")
+
+
+def settings_controls() -> tuple[list[gr.Group], list[Any]]:
+    """A group of controls for each attack that has settings, built from its fields; only the chosen one shows."""
+    groups, controls = [], []
+    for name in OWN_SETTINGS:
+        with gr.Group(visible=name == DEFAULT.attack) as group:
+            for field in settings_of(ATTACKS[name]):
+                controls.append(control_for(field.name, getattr(ATTACKS[name], field.name), field.metadata))
+        groups.append(group)
+    return groups, controls

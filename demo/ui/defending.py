@@ -1,0 +1,101 @@
+"""The defenses on the page: a switch for each, with its own settings behind it."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from demo.defenses import DEFENSES, Defense, Noise, told_of
+from demo.settings import settings_of
+from demo.ui.choices import defenses_from
+from demo.ui.components import control_for
+
+HEADING = "Defenses"
+
+
+@dataclass(frozen=True)
+class Defending:
+    """The controls of all defenses, in the table's order."""
+
+    group: gr.Accordion
+    on: dict[str, gr.Checkbox]
+    boxes: dict[str, gr.Group]  # what shows while the defense is on
+    own: dict[str, list[Any]]  # one control per setting
+    privacy: gr.Markdown
+    cost: gr.Markdown
+
+    @property
+    def values(self) -> list[Any]:
+        """What `chosen` takes."""
+        return [control for name in DEFENSES for control in (self.on[name], *self.own[name])]
+
+
+def defense_controls() -> Defending:
+    on, boxes, own = {}, {}, {}
+    with gr.Accordion(HEADING, open=False, elem_id="defenses") as group:
+        for name, kind in DEFENSES.items():
+            on[name] = gr.Checkbox(False, label=name, info=kind.about, elem_id=f"defense-{name}")
+            with gr.Group(visible=False, elem_id=f"settings-{name}") as boxes[name]:
+                plain = kind()
+                with gr.Row():
+                    own[name] = [control_for(f.name, getattr(plain, f.name), f.metadata) for f in settings_of(plain)]
+                if kind is Noise:
+                    privacy = gr.Markdown(elem_id="privacy", elem_classes="ls-note ls-inset")
+        cost = gr.Markdown(elem_id="cost", elem_classes="ls-note")
+    return Defending(group, on, boxes, own, privacy, cost)
+
+
+def connect_defenses(controls: Defending, quick: dict[str, Any]) -> None:
+    """What the switches open, and what their settings mean."""
+    for name, switch in controls.on.items():
+        switch.change(lambda on: gr.Group(visible=on), switch, controls.boxes[name], **quick)
+    changes = [control.change for control in controls.values]
+    gr.on(changes, lambda *values: gr.Accordion(label=heading(values)), controls.values, controls.group, **quick)
+    noise = [controls.on["noise"], *controls.own["noise"]]
+    gr.on([control.change for control in noise], privacy_note, noise, controls.privacy, **quick)
+
+
+def chosen(values: Sequence[Any]) -> dict[str, dict[str, Any]]:
+    """The controls' values -> the settings of those that are on."""
+    rest: Iterator[Any] = iter(values)
+    found = {}
+    for name, kind in DEFENSES.items():
+        on, settings = next(rest), {field.name: next(rest) for field in settings_of(kind)}
+        if on:
+            found[name] = settings
+    return found
+
+
+def only(defense: Defense) -> list[Any]:
+    """The controls' values under which this defense is on, and no other."""
+    values: list[Any] = []
+    for kind in DEFENSES.values():
+        this = type(defense) is kind
+        values += [this, *(getattr(defense, f.name) if this else gr.skip() for f in settings_of(kind))]
+    return values
+
+
+def heading(values: Sequence[Any]) -> str:
+    """The closed group still tells what is on in it."""
+    try:
+        return " · ".join([HEADING, *map(told_of, defenses_from(chosen(values)))])
+    except ValueError as problem:
+        return f"{HEADING} · ⚠ {problem}"
+
+
+def privacy_note(on: bool, *settings: Any) -> str:
+    """The privacy that the noise buys, in the words of differential privacy."""
+    if not on:
+        return ""
+    try:
+        named = dict(zip((f.name for f in settings_of(Noise)), settings, strict=True))
+        (noise,) = defenses_from({"noise": named})
+    except ValueError as problem:
+        return f"⚠ {problem}."
+    assert isinstance(noise, Noise)
+    given = f"at δ = {noise.delta:g}, for q = {noise.sampling_rate:g}, {noise.steps:,} steps (Opacus' Rényi accountant)"
+    if math.isinf(noise.epsilon):
+        return f"No privacy guarantee (ε above 10⁶) {given}."
+    return f"ε = {noise.epsilon:,.3g} {given}."

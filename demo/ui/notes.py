@@ -1,0 +1,96 @@
+"""What the controls say of each other."""
+
+from typing import Any
+
+import gradio as gr
+
+from demo.attacks import ATTACKS
+from demo.engine import Experiment, set_up
+from demo.leak import MOST_SENTENCES
+from demo.messages import cost_of, training
+from demo.models import outline
+from demo.slices import all_pieces, count
+from demo.ui.choices import PRESETS, Limits, check_batch, resized
+from demo.ui.components import chosen_in, drawing_of
+from demo.ui.controls import OWN_SETTINGS, TRAINING, Controls, experiment_of, weight_menu
+from demo.ui.defending import connect_defenses
+
+QUICK = 50e6  # parameters of models that take a training step in a moment
+QUICKLY: dict[str, Any] = {  # how events run that answer at once
+    "show_progress": "hidden", "api_visibility": "private", "queue": False, "trigger_mode": "always_last",
+}  # fmt: skip
+
+
+def connect_notes(controls: Controls, limits: Limits, device: str | None) -> None:
+    """What the controls say of each other."""
+
+    def note(*values: Any) -> tuple[str, str]:
+        try:
+            return attack_note(experiment_of(values, limits, device))
+        except ValueError as problem:
+            return f"⚠ {problem}.", ""
+
+    def redrawn(model: str, drawing: str, frozen: bool) -> str:
+        return drawing_of(model, *chosen_in(drawing), frozen)
+
+    model, drawing, attack, batch = controls.model, controls.drawing, controls.attack, controls.batch
+    dropout, frozen = controls.dropout, controls.frozen
+    controls.preset.input(PRESETS.get, controls.preset, controls.sentence, **QUICKLY)
+    gr.on(
+        [controls.sentence.change, model.change], lambda text, model: sentence_note(limits, model, text),
+        [controls.sentence, model], controls.said, **QUICKLY,
+    )  # fmt: skip
+    batch.input(resized, [controls.sentence, batch], controls.sentence, **QUICKLY)
+    controls.sentence.change(lines_of, controls.sentence, batch, **QUICKLY)
+    gr.on(
+        [dropout.change, frozen.change, batch.change], training_note, [dropout, frozen, batch], controls.how, **QUICKLY
+    )
+    gr.on([model.change, drawing.input, frozen.change], redrawn, [model, drawing, frozen], drawing, **QUICKLY)
+    model.change(weight_menu, model, controls.weights, **QUICKLY)
+    gr.on(
+        [
+            attack.change, drawing.change, controls.weights.change, controls.knows.change, dropout.change,
+            frozen.change, batch.change, *(control.change for control in controls.defending.values),
+        ],
+        note, controls.values, [controls.about, controls.defending.cost], **QUICKLY,
+    )  # fmt: skip
+    attack.change(
+        lambda name: [gr.Group(visible=name == own) for own in OWN_SETTINGS], attack, controls.groups, **QUICKLY
+    )
+    connect_defenses(controls.defending, QUICKLY)
+
+
+def sentence_note(limits: Limits, model: str, text: str) -> str:
+    """The line under the box: how many tokens, or what is wrong, and where the text goes."""
+    try:
+        batch = check_batch(limits, outline(model), text)
+    except ValueError as problem:
+        return f"⚠ {problem}."
+    tokens, unknown = sum(map(len, batch)), sum(sentence.count("[UNK]") for sentence in batch)
+    strange = f" {unknown} of them are unknown to the model, which reads [UNK]." if unknown else ""
+    several, stays = (f"{len(batch)} sentences, ", "They stay") if len(batch) > 1 else ("", "It stays")
+    count = f"{several}{tokens} token{'s' * (tokens > 1)} (words or pieces of words)."
+    return f"{count}{strange} {stays} in this run's memory: not logged, not kept."
+
+
+def lines_of(text: str) -> int:
+    """The batch size that the menu shows; of a text with too many lines, the largest that there is."""
+    return min(max(len(Experiment(text).sentences), 1), MOST_SENTENCES)
+
+
+def training_note(dropout: float, frozen: bool, batch: int) -> gr.Accordion:
+    """The closed group still tells what is on in it."""
+    return gr.Accordion(label=" · ".join([TRAINING, *training(dropout, frozen, batch)]))
+
+
+def attack_note(experiment: Experiment) -> tuple[str, str]:
+    """What the chosen attack does, and what the defenses cost; or, where trying it out is cheap, why it cannot work."""
+    at_hand = experiment.model == "minilm" or (experiment.weights and experiment.weights.kind != "pretrained")
+    cost = ""
+    try:
+        if at_hand and count(all_pieces(outline(experiment.model))) < QUICK:
+            case = set_up(experiment)
+            cost = f"In this step, {cost_of(case.likeness)}." if experiment.defenses else ""
+    except ValueError as problem:
+        return f"⚠ {problem}.", ""
+    return ATTACKS[experiment.attack].about, cost
