@@ -21,6 +21,7 @@ In reading order, each importing only what stands above it:
     surveys     several experiments as one question
     projection  word vectors in three dimensions
     messages    frames as the screen is told of them
+    reports     surveys as the screen is told of them
     ui/         the page
     recordings  runs to play without computing: python -m demo.recordings
     sentences   files of sentences to attack

@@ -8,13 +8,23 @@ from pathlib import Path
 from tqdm import tqdm
 
 from demo.engine import Experiment
-from demo.messages import Message, messages
+from demo.messages import Message, messages, place
+from demo.reports import reports, survey_title
+from demo.surveys import STRENGTHS, cells, sweep
 
 FOLDER = Path(__file__).parent.parent / "assets" / "recordings"
 SENTENCE = "The patient was diagnosed with diabetes last week."
 
 RECORDINGS = {
     "default": Experiment(SENTENCE, slice="query", layers=(3,)),  # what plays when the page opens
+}
+BASE = Experiment(SENTENCE, slice="query", layers=(3,), seconds=15)
+SURVEYS = {
+    "map": (survey_title(BASE), tuple(cells(BASE))),
+    "sweep": (
+        f"{survey_title(BASE)} · {place(BASE.slice, BASE.layers)}",
+        tuple(sweep(BASE, "noise", STRENGTHS["noise"])),
+    ),
 }
 
 
@@ -36,6 +46,10 @@ def main() -> None:
         run = list(messages(experiment))
         (FOLDER / f"{name}.json").write_text(recorded(run), encoding="utf-8")
         print(f"{name}: {len(run)} frames, {run[-1]['end']['headline']}", file=sys.stderr)
+    for name, (title, experiments) in SURVEYS.items():
+        *_, report = tqdm(reports(title, experiments), desc=name, unit="report")
+        text = json.dumps({**report, "recorded": True}, separators=(",", ":"), ensure_ascii=False)
+        (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

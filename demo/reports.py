@@ -1,0 +1,87 @@
+"""Surveys as the screen is told of them: the map of leaks, and the sweep of a defense's strength.
+
+Each report holds all that is known so far, so that none depends on another: the screen may miss some.
+"""
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from demo.defenses import strength_of, told_of
+from demo.engine import Experiment
+from demo.messages import training
+from demo.models import MODELS, outline
+from demo.surveys import COMPONENTS, Reading, survey
+
+Report = dict[str, Any]
+
+GAP = 0.2  # seconds between two reports; also the longest that a stopped survey goes on
+RECENT = len(COMPONENTS)  # readings that tell how long the next ones will take
+
+
+def reports(title: str, experiments: Sequence[Experiment], gap: float = GAP) -> Iterator[Report]:
+    """The survey as the screen sees it; closing the generator stops it."""
+    done: list[Reading] = []
+    about = {
+        "run": secrets.token_hex(4),
+        "title": title,
+        "model": experiments[0].model,
+        "layers": outline(experiments[0].model).layers,
+        "total": len(experiments),
+        "budget": experiments[0].seconds,
+        "todo": [place(experiment) for experiment in experiments],
+    }
+    told = -float("inf")
+    for reading in survey(experiments):
+        if reading.done:
+            done.append(reading)
+        if reading.done or time.monotonic() - told >= gap:
+            yield about | {
+                "readings": [row(one) for one in done],
+                "now": None if reading.done else row(reading),
+                "left": left(done, len(experiments)),
+                "over": len(done) == len(experiments),
+            }
+            told = time.monotonic()
+
+
+def survey_title(base: Experiment) -> str:
+    """What all experiments of a survey have in common, in a line: MiniLM-L6 · dropout 0.1 · best."""
+    how = training(base.dropout or 0.0, base.frozen_embeddings, len(base.sentences))
+    return " · ".join([MODELS[base.model].title, *how, *map(told_of, base.defenses), base.attack])
+
+
+def left(done: Sequence[Reading], total: int) -> float | None:
+    """Seconds to go, by the latest readings: later ones take longer than the first."""
+    if not done:
+        return None
+    recent = [reading.seconds for reading in done[-RECENT:]]
+    return round((total - len(done)) * sum(recent) / len(recent), 1)
+
+
+def place(experiment: Experiment) -> Report:
+    """Where an experiment stands in the picture."""
+    defense = experiment.defenses[0] if experiment.defenses else None
+    return {
+        "slice": experiment.slice,
+        "layer": experiment.layers[0] if experiment.layers else None,
+        "defense": told_of(defense) if defense else "",
+        "strength": strength_of(defense) if defense else None,
+    }
+
+
+def row(reading: Reading) -> Report:
+    """A reading in whole percents, as the picture and the downloads show it."""
+    return place(reading.experiment) | {
+        "recover": round(100 * reading.recover_rate),
+        "exact": reading.exact,
+        "certified": reading.certified,
+        "rouge1": round(100 * reading.rouge1),
+        "seconds": round(reading.seconds, 1),
+        "likeness": round(reading.likeness, 4),
+        "parameters": reading.parameters,
+        "share": round(100 * reading.parameter_share, 3),
+        "text": reading.text,
+        "reason": reading.reason,
+    }

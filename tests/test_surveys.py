@@ -1,0 +1,75 @@
+import json
+
+import pytest
+
+from demo.defenses import Noise, Round
+from demo.engine import Experiment
+from demo.recordings import FOLDER, SURVEYS
+from demo.reports import left, place, reports, survey_title
+from demo.surveys import COMPONENTS, STRENGTHS, Reading, cells, survey, sweep
+
+BASE = Experiment("two dogs bark", slice="query", layers=(0,), seconds=5)
+
+
+def test_the_map_has_every_place_once():
+    places = [(cell.slice, cell.layers) for cell in cells(BASE)]
+    assert len(places) == len(set(places)) == 2 + 6 * len(COMPONENTS)
+    assert places[0] == ("embeddings", ())
+    assert all(cell.sentence == BASE.sentence for cell in cells(BASE))
+
+
+def test_a_sweep_is_one_defense_alone_in_each_strength():
+    assert [e.defenses for e in sweep(BASE, "noise", (1e-6, 0.5))] == [(Noise(1e-6),), (Noise(0.5),)]
+    assert [e.defenses for e in sweep(BASE, "round", STRENGTHS["round"])] == [(Round("fp16"),), (Round("int8"),)]
+    for name, strengths in STRENGTHS.items():
+        assert len(list(sweep(BASE, name, strengths))) == len(strengths)
+    with pytest.raises(ValueError, match="noise_multiplier is 99"):
+        list(sweep(BASE, "noise", (99,)))
+
+
+def test_a_survey_tells_of_every_frame_and_of_every_end(minilm):
+    readings = list(survey(sweep(BASE, "round", ("fp16", "int8"))))
+    ends = [reading for reading in readings if reading.done]
+    assert len(ends) == 2
+    assert len(readings) > 6
+    assert ends[0].exact
+    assert ends[0].text == "two dogs bark"
+    assert ends[0].parameters == 147456
+    assert ends[0].likeness > ends[1].likeness > 0.9
+
+
+def test_what_cannot_be_attacked_is_a_reading_with_its_reason(minilm):
+    refused, _, fine = [r for r in survey([Experiment("hi", slice="query", layers=(9,)), BASE]) if r.done or r.text][:3]
+    assert refused.reason.startswith("layer 9 does not exist")
+    assert fine.recover_rate > 0
+
+
+def test_reports_hold_all_that_is_known(minilm):
+    told = list(reports("title", list(sweep(BASE, "round", ("fp16", "int8")))))
+    assert [report["over"] for report in told] == [False] * (len(told) - 1) + [True]
+    assert [row["strength"] for row in told[-1]["readings"]] == ["fp16", "int8"]
+    assert told[-1]["readings"][0]["recover"] == 100
+    assert told[0]["now"] is not None
+    assert told[-1]["todo"] == [place(e) for e in sweep(BASE, "round", ("fp16", "int8"))]
+    json.dumps(told)
+
+
+def test_the_time_left_follows_the_latest_readings():
+    assert left([], 3) is None
+    assert left([Reading(BASE, seconds=2.0)], 3) == 4
+    assert left([Reading(BASE, seconds=1.0)] * 6 + [Reading(BASE, seconds=10.0)] * 6, 13) == 10
+
+
+@pytest.mark.parametrize("name", SURVEYS)
+def test_recorded_surveys_are_of_the_experiments_in_the_table(name):
+    report = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    title, experiments = SURVEYS[name]
+    assert report["recorded"]
+    assert report["over"]
+    assert report["title"] == title
+    assert report["todo"] == [place(experiment) for experiment in experiments]
+    assert all({**row, **where} == row for row, where in zip(report["readings"], report["todo"], strict=True))
+
+
+def test_titles_tell_what_a_survey_has_in_common():
+    assert survey_title(BASE) == "MiniLM-L6 · best"
