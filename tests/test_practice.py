@@ -107,7 +107,7 @@ def test_grab_learns_masks(tiny, leak_of):
         list(one.descend(""))
     assert learning.distances.min() < 0.8 * without.distances.min()
     values = torch.cat([mask.flatten() for mask in learning.masks[0].values()])
-    assert (values.min(), values.max()) == (0.0, 1.0)
+    assert 0 <= float(values.min()) < 0.5 < float(values.max()) <= 1
     assert without.masks == []
     assert without.picture("").kept is None
 

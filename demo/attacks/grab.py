@@ -4,8 +4,7 @@ Under dropout even the true sentence has another gradient than the leaked one, s
 along with the dummies. Where we leave the paper, each a setting that can be put back:
 
 - The distance is the cosine; the paper's squares and absolute values have to build every dummy gradient.
-- Masks join in the second round, and start at their mean. Earlier, or drawn at random as in the paper, they explain away
-  what the words should explain: fewer words were found.
+- Masks start at their mean. Drawn at random, as in the paper, they are mostly noise: fewer words were found.
 - Several dummies descend side by side, as the rows of a batch cost little more than one.
 - It starts from what can be read off the leak (`robust-span`, or the search judged without masks), not from noise.
 """
@@ -45,7 +44,7 @@ class Grab:
     first_masks: str = setting(
         "mean", "where the masks start: at their mean, or drawn (paper)", choices=("mean", "drawn")
     )
-    masks_from: int = setting(2, "the round from which masks are learned (paper: 1)", 1, 50)
+    masks_from: int = setting(1, "the round from which masks are learned", 1, 50)
     start: str = setting("read", "start from what can be read off the leak, or from noise", choices=("read", "noise"))
     distance: str = setting("cosine", "how far two gradients are apart", choices=("cosine", "l2", "l2+l1"))
     rate: float = setting(0.01, "learning rate of words and masks", 1e-4, 1.0)
