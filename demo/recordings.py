@@ -3,13 +3,14 @@
 import json
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from tqdm import tqdm
 
 from demo.engine import Experiment
-from demo.messages import Message, messages, place
-from demo.reports import reports, survey_title
+from demo.messages import Message, messages
+from demo.reports import reports, survey_title, sweep_title
 from demo.surveys import STRENGTHS, cells, sweep
 
 FOLDER = Path(__file__).parent.parent / "assets" / "recordings"
@@ -18,13 +19,11 @@ SENTENCE = "The patient was diagnosed with diabetes last week."
 RECORDINGS = {
     "default": Experiment(SENTENCE, slice="query", layers=(3,)),  # what plays when the page opens
 }
-BASE = Experiment(SENTENCE, slice="query", layers=(3,), seconds=15)
-SURVEYS = {
-    "map": (survey_title(BASE), tuple(cells(BASE))),
-    "sweep": (
-        f"{survey_title(BASE)} · {place(BASE.slice, BASE.layers)}",
-        tuple(sweep(BASE, "noise", STRENGTHS["noise"])),
-    ),
+MAPPED = Experiment(SENTENCE, slice="query", layers=(3,), seconds=15)
+SWEPT = replace(MAPPED, seconds=30)
+SURVEYS = {  # what the tabs show until something else is asked for
+    "map": (survey_title(MAPPED), tuple(cells(MAPPED))),
+    "sweep": (sweep_title(SWEPT), tuple(sweep(SWEPT, "noise", STRENGTHS["noise"]))),
 }
 
 

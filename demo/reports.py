@@ -3,13 +3,16 @@
 Each report holds all that is known so far, so that none depends on another: the screen may miss some.
 """
 
+import math
 import secrets
+import statistics
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from demo.defenses import strength_of, told_of
 from demo.engine import Experiment
+from demo.messages import place as where
 from demo.messages import training
 from demo.models import MODELS, outline
 from demo.surveys import COMPONENTS, Reading, survey
@@ -40,7 +43,7 @@ def reports(title: str, experiments: Sequence[Experiment], gap: float = GAP) -> 
             yield about | {
                 "readings": [row(one) for one in done],
                 "now": None if reading.done else row(reading),
-                "left": left(done, len(experiments)),
+                "left": left(done, len(experiments), experiments[0].seconds),
                 "over": len(done) == len(experiments),
             }
             told = time.monotonic()
@@ -52,12 +55,17 @@ def survey_title(base: Experiment) -> str:
     return " · ".join([MODELS[base.model].title, *how, *map(told_of, base.defenses), base.attack])
 
 
-def left(done: Sequence[Reading], total: int) -> float | None:
-    """Seconds to go, by the latest readings: later ones take longer than the first."""
+def sweep_title(base: Experiment) -> str:
+    """The same, with what is exposed."""
+    return f"{survey_title(base)} · {where(base.slice, base.layers)}"
+
+
+def left(done: Sequence[Reading], total: int, budget: float) -> float | None:
+    """Seconds to go: later places are harder, so each takes more than the latest did, and at most its budget."""
     if not done:
         return None
-    recent = [reading.seconds for reading in done[-RECENT:]]
-    return round((total - len(done)) * sum(recent) / len(recent), 1)
+    recent = statistics.mean(reading.seconds for reading in done[-RECENT:])
+    return round((total - len(done)) * math.sqrt(recent * budget), 1)
 
 
 def place(experiment: Experiment) -> Report:

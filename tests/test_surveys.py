@@ -5,7 +5,7 @@ import pytest
 from demo.defenses import Noise, Round
 from demo.engine import Experiment
 from demo.recordings import FOLDER, SURVEYS
-from demo.reports import left, place, reports, survey_title
+from demo.reports import left, place, reports, survey_title, sweep_title
 from demo.surveys import COMPONENTS, STRENGTHS, Reading, cells, survey, sweep
 
 BASE = Experiment("two dogs bark", slice="query", layers=(0,), seconds=5)
@@ -54,10 +54,10 @@ def test_reports_hold_all_that_is_known(minilm):
     json.dumps(told)
 
 
-def test_the_time_left_follows_the_latest_readings():
-    assert left([], 3) is None
-    assert left([Reading(BASE, seconds=2.0)], 3) == 4
-    assert left([Reading(BASE, seconds=1.0)] * 6 + [Reading(BASE, seconds=10.0)] * 6, 13) == 10
+def test_the_time_left_lies_between_the_latest_pace_and_the_whole_budget():
+    assert left([], 3, 20) is None
+    assert left([Reading(BASE, seconds=5.0)], 3, 20) == 20
+    assert left([Reading(BASE, seconds=1.0)] * 6 + [Reading(BASE, seconds=20.0)] * 6, 13, 20) == 20
 
 
 @pytest.mark.parametrize("name", SURVEYS)
@@ -66,10 +66,11 @@ def test_recorded_surveys_are_of_the_experiments_in_the_table(name):
     title, experiments = SURVEYS[name]
     assert report["recorded"]
     assert report["over"]
-    assert report["title"] == title
+    assert (report["title"], report["budget"]) == (title, experiments[0].seconds)
     assert report["todo"] == [place(experiment) for experiment in experiments]
     assert all({**row, **where} == row for row, where in zip(report["readings"], report["todo"], strict=True))
 
 
 def test_titles_tell_what_a_survey_has_in_common():
     assert survey_title(BASE) == "MiniLM-L6 · best"
+    assert sweep_title(BASE) == "MiniLM-L6 · best · attention query of layer 0"

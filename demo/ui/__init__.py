@@ -7,5 +7,6 @@ controls    all of the client's controls, and how their values make an experimen
 notes       what the controls say of each other
 running     runs that a visitor starts and stops
 api         the same run for programs
+surveying   the tabs Map and Sweep
 page        the page itself, and its events
 """

@@ -1,4 +1,4 @@
-"""The two pictures that Gradio has no component for, around the scripts in assets/.
+"""The pictures that Gradio has no component for, around the scripts in assets/.
 
 Their templates are constant and their values are JSON strings that only the scripts read: Gradio would execute what
 stands in a value that a template shows, and re-drawing a gr.Plot for each frame is two hundred times slower.
@@ -38,6 +38,14 @@ def drawing(value: str, **kwargs: Any) -> gr.HTML:
     )
 
 
+def survey(script: str, screen: str, **kwargs: Any) -> gr.HTML:
+    """The map or the sweep: its value is the latest report, and a picked place is told by its `select` event."""
+    return gr.HTML(
+        "", html_template='<div class="ls-survey"></div>', apply_default_css=False,
+        js_on_load=SURVEY_JS.replace("SCRIPT", script).replace("SCREEN", screen), **kwargs,
+    )  # fmt: skip
+
+
 # `element` holds the template's div; a message that comes before the script has loaded waits for it. The stage is on
 # window for the buttons that speak to it without the server.
 STAGE_JS = """
@@ -55,7 +63,7 @@ watch('value', () => {
 # An answer to a pick may come after the next pick: what the person picked last stands.
 DRAWING_JS = """
 import(new URL('static/assets/stage/drawing.js', document.baseURI)).then(({ Drawing }) => {
-    let last = null;
+    let last = null, given = null;
     const picked = (spec) => JSON.stringify({ ...spec, slice: last.slice, chosen: last.layers });
     const drawing = new Drawing(element.querySelector('.ls-drawing'), (choice) => {
         const spec = JSON.parse(props.value);
@@ -66,10 +74,27 @@ import(new URL('static/assets/stage/drawing.js', document.baseURI)).then(({ Draw
     drawing.show(JSON.parse(props.value));
     watch('value', () => {
         const spec = JSON.parse(props.value);
+        if (spec.given !== given) last = null;  // not an answer to a pick: it was picked elsewhere
+        given = spec.given;
         const late = last?.model === spec.model && picked(spec) !== JSON.stringify(spec);
         if (late) props.value = picked(spec);
         else drawing.show(spec);
     });
+});
+"""
+
+
+# A recording is shown until the person's own survey begins.
+SURVEY_JS = """
+const ready = import(new URL('static/assets/survey/SCRIPT.js', document.baseURI)).then((module) => {
+    window.SCREEN = new module.Picture(element.querySelector('.ls-survey'), {
+        name: 'SCRIPT', recording: 'static/assets/recordings/SCRIPT.json', onPick: (row) => trigger('select', row),
+    });
+    return window.SCREEN;
+});
+watch('value', () => {
+    const value = props.value;
+    if (value) ready.then((survey) => survey.receive(JSON.parse(value)));
 });
 """
 
@@ -87,8 +112,11 @@ def control_for(name: str, value: Any, bounds: Any) -> Any:
     )
 
 
-def drawing_of(model: str, slice: str, layers: Sequence[int], frozen_embeddings: bool = False) -> str:
-    """What the drawing shows: the model's blocks, which of them are exposed, and what share that is."""
+def drawing_of(model: str, slice: str, layers: Sequence[int], frozen_embeddings: bool = False, given: str = "") -> str:
+    """What the drawing shows: the model's blocks, which of them are exposed, and what share that is.
+
+    A new `given` tells the script that this was picked outside of the drawing.
+    """
     net = outline(model)
     layers = [layer for layer in layers if 0 <= layer < net.layers] or [min(2, net.layers - 1)]
     try:
@@ -103,6 +131,7 @@ def drawing_of(model: str, slice: str, layers: Sequence[int], frozen_embeddings:
         "slice": slice,
         "chosen": layers if SLICES[slice].of_layer else [],
         "exposed": shown,
+        "given": given,
         "sizes": {name: f"{count(select(net, name, [0])):,}" for name in SLICES},
         "slices": {name: {"title": s.title, "of_layer": s.of_layer} for name, s in SLICES.items()},
         "help": {name: s.about for name, s in SLICES.items()},
@@ -142,10 +171,11 @@ def routes() -> list[BaseRoute]:
 
 def head() -> str:
     """Styles, and what the browser should fetch at once: the recording and every script."""
-    scripts = ["stage.js", *(f"stage/{file.name}" for file in sorted((ASSETS / "stage").glob("*.js")))]
+    files = sorted([*ASSETS.glob("*.js"), *ASSETS.glob("stage/*.js"), *ASSETS.glob("survey/*.js")])
+    scripts = [file.relative_to(ASSETS).as_posix() for file in files]
     return "\n".join([
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        *(f'<link rel="stylesheet" href="static/assets/{name}">' for name in ("page.css", "stage.css")),
+        *(f'<link rel="stylesheet" href="static/assets/{name}">' for name in ("page.css", "stage.css", "survey.css")),
         *(f'<link rel="modulepreload" href="static/assets/{name}">' for name in scripts),
         '<link rel="preload" href="static/assets/recordings/default.json" as="fetch" crossorigin="anonymous">',
     ])  # fmt: skip

@@ -1,4 +1,4 @@
-"""The page: the client's controls on the left, the attacker's stage on the right, and what happens between them."""
+"""The page: the client's controls on the left, the attacker's stage on the right; and tabs for many attacks at once."""
 
 import json
 import secrets
@@ -17,6 +17,7 @@ from demo.ui.choices import DEFAULT, Limits
 from demo.ui.controls import Controls, client_side, experiment_of
 from demo.ui.notes import connect_notes, sentence_note
 from demo.ui.running import DEVICE, Run, connect_runs
+from demo.ui.surveying import ATTACK_TAB, map_tab, sweep_tab
 
 TITLE = "Leakscope · watch a gradient give away its sentence"
 INTRO = """
@@ -30,13 +31,18 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
     """The whole app; `launch()` of the result serves it."""
     with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
         gr.Markdown(INTRO, elem_classes="ls-intro")
-        with gr.Row(elem_classes="ls-columns"):
-            with gr.Column(scale=2, min_width=340, elem_classes="ls-client"):
-                controls = client_side(limits, model, sentence_note(limits, model, DEFAULT.sentence))
-            with gr.Column(scale=3, min_width=340, elem_classes="ls-attacker"):
-                gr.Markdown("### The attacker <small>sees only what glows</small>", elem_classes="ls-side")
-                stage = components.stage(elem_id="stage")
-        connect_runs([attacking(controls, stage, limits, device)])
+        with gr.Tabs(selected=ATTACK_TAB, elem_id="tabs") as tabs:
+            with gr.Tab("Attack", id=ATTACK_TAB), gr.Row(elem_classes="ls-columns"):
+                with gr.Column(scale=2, min_width=340, elem_classes="ls-client"):
+                    controls = client_side(limits, model, sentence_note(limits, model, DEFAULT.sentence))
+                with gr.Column(scale=3, min_width=340, elem_classes="ls-attacker"):
+                    gr.Markdown("### The attacker <small>sees only what glows</small>", elem_classes="ls-side")
+                    stage = components.stage(elem_id="stage")
+            with gr.Tab("Map", id="map"):
+                mapping = map_tab(controls, tabs, limits, device)
+            with gr.Tab("Sweep", id="sweep"):
+                sweeping = sweep_tab(controls, tabs, limits, device)
+        connect_runs([attacking(controls, stage, limits, device), mapping, sweeping])
         connect_notes(controls, limits, device)
         gr.api(endpoint(limits, device), api_name="attack", concurrency_id=DEVICE, concurrency_limit=1)
     threading.Thread(target=warm_up, args=(replace(DEFAULT, model=model, device=device),), daemon=True).start()

@@ -1,0 +1,123 @@
+"""The tabs Map and Sweep: many attacks as one picture, and the way back from a place in it to the attack."""
+
+import json
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import gradio as gr
+
+from demo.defenses import parse
+from demo.engine import Experiment
+from demo.reports import reports, survey_title, sweep_title
+from demo.slices import SLICES
+from demo.surveys import STRENGTHS, cells, sweep
+from demo.ui import components
+from demo.ui.api import guarded
+from demo.ui.choices import Limits, clamp
+from demo.ui.components import drawing_of
+from demo.ui.controls import Controls, experiment_of
+from demo.ui.defending import only
+from demo.ui.notes import QUICKLY
+from demo.ui.running import Run
+
+ATTACK_TAB = "attack"
+LONGEST = 60.0  # seconds a place or a strength
+MOST_STRENGTHS = 20
+MAP = """
+### Where the model leaks
+Each place of the model is attacked alone, with the sentence, model, training, defenses and attack of the Attack tab.
+Click a finished one to see its attack.
+"""
+SWEEP = """
+### How strong a defense must be
+The slice of the Attack tab is attacked under one defense, from weak to strong. What training loses is told by how much
+the shared gradient still points where the clean one does. Click a point to see its attack.
+"""
+
+
+def map_tab(controls: Controls, tabs: gr.Tabs, limits: Limits, device: str | None) -> Run:
+    gr.Markdown(MAP, elem_classes="ls-intro")
+    with gr.Row(elem_classes="ls-tools"):
+        seconds = budget(20, limits)
+        start, stop = buttons("map")
+    picture = components.survey("map", "leakscopeMap", elem_id="map")
+
+    def planned(seconds: float, *values: Any) -> tuple[str, Sequence[Experiment]]:
+        base = replace(experiment_of(values, limits, device), seconds=clamp(seconds, 1.0, limits.seconds))
+        return survey_title(base), tuple(cells(base))
+
+    def taken(model: str, frozen: bool, event: gr.EventData) -> tuple[str, gr.Tabs]:
+        """The picked place -> the drawing of the Attack tab, which comes to the front."""
+        slice, layer = event._data.get("slice"), event._data.get("layer")
+        if slice not in SLICES or not (layer is None or isinstance(layer, int)):
+            raise gr.Error("this place cannot be read: pick a cell of the map", print_exception=False)
+        layers = [] if layer is None else [layer]
+        return drawing_of(model, slice, layers, frozen, secrets.token_hex(4)), gr.Tabs(selected=ATTACK_TAB)
+
+    picture.select(taken, [controls.model, controls.frozen], [controls.drawing, tabs], **QUICKLY)
+    return Run("leakscopeMap", [start.click], stop, streaming(planned), [seconds, *controls.values], picture)
+
+
+def sweep_tab(controls: Controls, tabs: gr.Tabs, limits: Limits, device: str | None) -> Run:
+    gr.Markdown(SWEEP, elem_classes="ls-intro")
+    with gr.Row(elem_classes="ls-tools"):
+        first = next(iter(STRENGTHS))
+        defense = gr.Dropdown(list(STRENGTHS), value=first, label="Defense", elem_id="sweep-defense")
+        strengths = gr.Textbox(listed(first), label="Strengths, from weak to strong", scale=3, elem_id="strengths")
+        seconds = budget(15, limits)
+        start, stop = buttons("sweep")
+    picture = components.survey("sweep", "leakscopeSweep", elem_id="sweep")
+
+    def planned(seconds: float, defense: str, texts: str, *values: Any) -> tuple[str, Sequence[Experiment]]:
+        base = replace(experiment_of(values, limits, device), seconds=clamp(seconds, 1.0, limits.seconds), defenses=())
+        return sweep_title(base), tuple(sweep(base, defense, strengths_in(texts)))
+
+    def taken(event: gr.EventData) -> list[Any]:
+        """The picked point -> that defense in the Attack tab, which comes to the front."""
+        try:
+            return [*only(parse(str(event._data.get("defense"))[:40])), gr.Tabs(selected=ATTACK_TAB)]
+        except ValueError as problem:
+            raise gr.Error(str(problem), print_exception=False) from None
+
+    defense.input(listed, defense, strengths, **QUICKLY)
+    picture.select(taken, None, [*controls.defending.values, tabs], **QUICKLY)
+    inputs = [seconds, defense, strengths, *controls.values]
+    return Run("leakscopeSweep", [start.click], stop, streaming(planned), inputs, picture)
+
+
+def budget(seconds: float, limits: Limits) -> gr.Slider:
+    most = min(LONGEST, limits.seconds)
+    return gr.Slider(1, most, min(seconds, most), step=1, label="Seconds each")
+
+
+def buttons(name: str) -> tuple[gr.Button, gr.Button]:
+    return gr.Button("Start", variant="primary", elem_id=f"{name}-go"), gr.Button("Stop", elem_id=f"{name}-stop")
+
+
+def streaming(planned: Callable[..., tuple[str, Sequence[Experiment]]]) -> Callable[..., Iterator[str]]:
+    """The survey as JSON strings; what is wrong with the values is said in the picture."""
+
+    def stream(*values: Any) -> Iterator[str]:
+        try:
+            title, experiments = planned(*values)
+        except ValueError as problem:
+            yield json.dumps({"run": secrets.token_hex(4), "error": str(problem)})
+            return
+        for report in guarded(reports(title, experiments)):
+            yield json.dumps({**report, "run": report["run"] or secrets.token_hex(4)}, separators=(",", ":"))
+
+    return stream
+
+
+def listed(defense: str) -> str:
+    return ", ".join(f"{strength:g}" if isinstance(strength, float) else strength for strength in STRENGTHS[defense])
+
+
+def strengths_in(texts: str) -> list[str]:
+    """0.5, 0.9 -> the strengths as they are written; `sweep` reads them."""
+    found = [text.strip()[:20] for text in texts.split(",") if text.strip()]
+    if not found or len(found) > MOST_STRENGTHS:
+        raise ValueError(f"there are {len(found)} strengths: give 1 to {MOST_STRENGTHS}, with commas between them")
+    return found

@@ -1,0 +1,129 @@
+"""The tabs Map and Sweep, in a real browser."""
+
+import json
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.browser.test_page import LONG, attack, choose, expose, wait_for
+
+
+def opened(page: Page, name: str) -> None:
+    page.get_by_role("tab", name=name.capitalize(), exact=True).click()
+    page.wait_for_selector(f"#{name} .ls-survey[data-state=recorded]")
+
+
+def wait_in(page: Page, name: str, condition: str) -> None:
+    """wait_in(page, "map", "d.state === 'done'")"""
+    script = f"() => {{ const d = document.querySelector('#{name} .ls-survey').dataset; return {condition}; }}"
+    page.wait_for_function(script, timeout=LONG)
+
+
+def test_a_recorded_map_is_shown_at_once_and_can_be_saved(page):
+    opened(page, "map")
+    assert page.locator(".ls-cell").count() == 38
+    assert "100 % ✓" in page.locator(".ls-cell").nth(1).inner_text()
+    assert "query of layer 0: 100 % recovered, word for word" in page.locator(".ls-cell").nth(1).get_attribute(
+        "aria-label"
+    )
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="CSV").click()
+    lines = saved.value.path().read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 39
+    assert lines[0].startswith('"slice","layer"')
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="PNG").click()
+    assert saved.value.path().read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_map_fills_stops_and_leads_to_the_attack(page):
+    expose(page, "value", 5)  # a pick of the person's own, which the map then replaces
+    page.fill("#sentence textarea", "Two dogs bark.")
+    opened(page, "map")
+    page.click("#map-go")
+    wait_in(page, "map", "d.state === 'running' && +d.readings >= 3")
+    page.click("#map-stop")
+    wait_in(page, "map", "d.state === 'stopped'")
+    kept = page.locator(".ls-progress").first.inner_text()
+    page.wait_for_timeout(1000)
+    assert page.locator(".ls-progress").first.inner_text() == kept
+    assert kept.startswith("Stopped after")
+    page.locator(".ls-cell").nth(0).focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#go", state="visible")
+    page.wait_for_function("() => document.querySelector('.ls-block-key[aria-pressed=true]') !== null")
+    attack(page)  # and the device is free
+    assert "attention key of layer 0" in page.locator(".ls-stage .ls-title").inner_text()
+
+
+def test_an_attack_takes_the_place_of_a_map_under_way(page):
+    page.fill("#sentence textarea", "Two dogs bark.")
+    opened(page, "map")
+    page.click("#map-go")
+    wait_in(page, "map", "d.state === 'running'")
+    page.get_by_role("tab", name="Attack", exact=True).click()
+    expose(page, "query", 0)
+    attack(page)
+    wait_in(page, "map", "d.state === 'stopped'")
+
+
+def test_a_sweep_shows_its_points_and_leads_to_the_attack(page):
+    page.fill("#sentence textarea", "Two dogs bark.")
+    expose(page, "query", 0)
+    opened(page, "sweep")
+    page.locator("#strengths textarea").fill("1e-7, 1e-6")
+    page.click("#sweep-go")
+    wait_in(page, "sweep", "d.state === 'done'")
+    assert page.locator(".ls-point").count() == 2
+    page.locator(".ls-point").nth(1).focus()
+    page.keyboard.press("Enter")
+    page.get_by_text("Defenses · noise=1e-06").wait_for()
+    page.wait_for_selector("#go", state="visible")
+    attack(page)
+    assert "noise=1e-06" in page.locator(".ls-stage .ls-title").inner_text()
+    page.get_by_role("tab", name="Sweep", exact=True).click()
+    with page.expect_download() as saved:
+        page.locator("#sweep").get_by_role("button", name="PNG").click()
+    assert saved.value.path().read_bytes().startswith(b"\x89PNG")
+
+
+def test_wrong_strengths_are_said_in_the_picture(page):
+    opened(page, "sweep")
+    choose(page, "#sweep-defense", "prune")
+    page.wait_for_function("() => document.querySelector('#strengths textarea').value.startsWith('0.5, 0.8')")
+    page.locator("#strengths textarea").fill("much")
+    page.click("#sweep-go")
+    wait_in(page, "sweep", "d.state === 'error'")
+    assert "the strength of prune is 'much'" in page.locator("#sweep .ls-progress").inner_text()
+
+
+def test_hostile_text_stays_text(page):
+    opened(page, "map")
+    row = {"slice": "query", "layer": 0, "recover": 100, "exact": True, "seconds": 1, "share": 1, "reason": ""}
+    row["text"] = "<img src=x onerror=window.hacked=1>"
+    report = {"run": "x", "title": row["text"], "model": "minilm", "layers": 6, "total": 38, "budget": 5, "todo": []}
+    page.evaluate(
+        "(text) => window.leakscopeMap.receive(JSON.parse(text))",
+        json.dumps({**report, "readings": [row], "now": None, "left": 3, "over": False}),
+    )
+    page.locator(".ls-cell").nth(1).hover()
+    page.locator("#map .ls-found", has_text="<img src=x").wait_for()
+    assert page.locator("#map img").count() == 0
+    assert page.evaluate("() => window.hacked") is None
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["map", "sweep"])
+def test_nothing_overflows_on_a_phone(browser, server, name, theme):
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(f"{server}?__theme={theme}")
+    page.wait_for_selector(".ls-stage[data-state=recorded]")
+    wait_for(page, "+(d.drawn2d ?? 0) > 0")
+    opened(page, name)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+    box = page.locator(f"#{name} .ls-survey").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+    page.close()
