@@ -4,6 +4,7 @@ import { Survey, reacting } from "./survey.js";
 import { pictureOfBoxes } from "./saving.js";
 
 const COLUMNS = { query: "Q", key: "K", value: "V", "attention-output": "O", "ffn-in": "F₁", "ffn-out": "F₂" };
+const SHORT = { embeddings: "words" };
 const key = ({ slice, layer }) => `${slice} ${layer ?? ""}`;
 
 export class Picture extends Survey {
@@ -20,7 +21,7 @@ export class Picture extends Survey {
 
   build({ layers }) {
     const line = (label, cells, name = "") => html("div", { class: `ls-line ${name}`, role: "group", "aria-label": label },
-      html("span", { class: "ls-name" }, label), ...cells.map((cell) => cell.node));
+      html("span", { class: "ls-name" }, html("span", { class: "ls-long" }, label), html("span", { class: "ls-short" }, SHORT[label] ?? label)), ...cells.map((cell) => cell.node));
     const [above, below] = [[this.cell("embeddings")], [this.cell("head")]];
     const stack = Array.from({ length: layers }, (_, layer) => Object.keys(COLUMNS).map((slice) => this.cell(slice, layer)));
     this.cells = [above, ...stack, below];
@@ -35,20 +36,22 @@ export class Picture extends Survey {
   }
 
   cell(slice, layer = null) {
-    const rate = html("span", { class: "ls-rate" }), time = html("span", { class: "ls-time" });
-    const cell = { slice, layer, key: key({ slice, layer }), rate, time, row: null,
-      node: html("button", { type: "button", class: "ls-cell", tabindex: "-1" }, rate, time) };
+    const [rate, unit, tick, time] = ["rate", "long", "tick", "time"].map((name) => html("span", { class: `ls-${name}` }));
+    const cell = { slice, layer, key: key({ slice, layer }), rate, unit, tick, time, row: null,
+      node: html("button", { type: "button", class: "ls-cell", tabindex: "-1" }, html("span", { class: "ls-score" }, rate, unit, tick), time) };
     reacting(cell.node, this, () => cell.row);
     return cell;
   }
 
-  fill({ slice, layer, node, rate, time, row }, shown, pulsing) {
+  fill({ slice, layer, node, rate, unit, tick, time, row }, shown, pulsing) {
     const read = shown && !shown.reason;
     node.style.setProperty("--ls-rate", read ? `${shown.recover}%` : "0%");
     node.dataset.level = !read || shown.recover < 65 ? "low" : shown.recover < 80 ? "middle" : "high";
     node.classList.toggle("ls-now", pulsing);
     node.setAttribute("aria-disabled", !row);
-    rate.textContent = !shown ? "·" : shown.reason ? "n/a" : `${shown.recover} %${shown.exact ? " ✓" : ""}`;
+    rate.textContent = !shown ? "·" : shown.reason ? "n/a" : shown.recover;
+    unit.textContent = read ? "%" : "";
+    tick.textContent = read && shown.exact ? "✓" : "";
     time.textContent = read ? `${shown.seconds} s` : "";
     const told = !shown ? "not read yet" : pulsing ? "under way" : this.told(shown);
     node.setAttribute("aria-label", `${this.named({ slice, layer })}: ${told}`);

@@ -18,11 +18,11 @@ export class Picture extends Survey {
     if (!width || same === this.drawn) return;
     this.drawn = same;
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    const em = parseFloat(getComputedStyle(this.svg).fontSize), left = 3.6 * em, bottom = height - 3.4 * em, top = 1.8 * em;
-    const step = (width - left - em) / report.todo.length;
+    const em = parseFloat(getComputedStyle(this.svg).fontSize), left = 3.6 * em, step = (width - left - em) / report.todo.length;
+    const crowded = step < 4 * em, top = 1.8 * em, bottom = height - (crowded ? 4.6 : 3.4) * em; // then labels stand on two levels
     const x = (n) => left + (n + 0.5) * step, y = (percent) => bottom - (percent / 100) * (bottom - top);
     const focused = [...this.svg.querySelectorAll(".ls-point")].indexOf(document.activeElement);
-    this.svg.replaceChildren(...this.axes(report, { x, y, em, left, right: width - em }), ...LINES.map((line) => this.line(line, report, x, y)),
+    this.svg.replaceChildren(...this.axes(report, { x, y, em, left, right: width - em, crowded }), ...LINES.map((line) => this.line(line, report, x, y)),
       ...report.readings.map((row, n) => this.point(row, { at: x(n), step, top, bottom, y, em })));
     if (report.now) this.svg.append(svg("text", { class: "ls-now", x: x(report.readings.length), y: y(50), "text-anchor": "middle" }, "…"));
     if (focused >= 0) this.svg.querySelectorAll(".ls-point")[focused]?.focus();
@@ -38,14 +38,14 @@ export class Picture extends Survey {
     return drawing;
   }
 
-  axes({ todo }, { x, y, em, left, right }) {
+  axes({ todo }, { x, y, em, left, right, crowded }) {
     const text = (attributes, said) => svg("text", { class: "ls-tick", ...attributes }, said);
     const levels = [0, 50, 100].flatMap((percent) => [
       svg("line", { class: "ls-grid", x1: left, x2: right, y1: y(percent), y2: y(percent) }),
       text({ x: left - 0.5 * em, y: y(percent) + 0.35 * em, "text-anchor": "end" }, `${percent} %`)]);
-    const strengths = todo.map(({ strength }, n) => text({ x: x(n), y: y(0) + 1.5 * em, "text-anchor": "middle" }, short(strength)));
+    const strengths = todo.map(({ strength }, n) => text({ x: x(n), y: y(0) + (crowded && n % 2 ? 2.7 : 1.5) * em, "text-anchor": "middle" }, short(strength)));
     const [name] = todo[0].defense.split("=");
-    return [...levels, ...strengths, text({ x: (left + right) / 2, y: y(0) + 3 * em, "text-anchor": "middle" }, `${name}: weak to strong`)];
+    return [...levels, ...strengths, text({ x: (left + right) / 2, y: y(0) + (crowded ? 4.2 : 3) * em, "text-anchor": "middle" }, `${name}: weak to strong`)];
   }
 
   line({ of, colour, dashed = "none" }, { readings }, x, y) {
@@ -77,4 +77,4 @@ export class Picture extends Survey {
   }
 }
 
-const short = (strength) => (typeof strength === "number" ? readable(strength).replace(/^1·/, "").replace("1.0·", "").replace(".0·", "·") : strength);
+const short = (strength) => (typeof strength === "number" ? readable(strength).replace("1.0·", "").replace(".0·", "·") : strength);

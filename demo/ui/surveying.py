@@ -89,7 +89,7 @@ def sweep_tab(controls: Controls, tabs: gr.Tabs, limits: Limits, device: str | N
 
 def budget(seconds: float, limits: Limits) -> gr.Slider:
     most = min(LONGEST, limits.seconds)
-    return gr.Slider(1, most, min(seconds, most), step=1, label="Seconds each")
+    return gr.Slider(1, most, min(seconds, most), step=1, label="Seconds each", min_width=220)
 
 
 def buttons(name: str) -> tuple[gr.Button, gr.Button]:
