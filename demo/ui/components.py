@@ -74,8 +74,8 @@ import(new URL('static/assets/stage/drawing.js', document.baseURI)).then(({ Draw
     drawing.show(JSON.parse(props.value));
     watch('value', () => {
         const spec = JSON.parse(props.value);
-        if (spec.given !== given) last = null;  // not an answer to a pick: it was picked elsewhere
-        given = spec.given;
+        if (spec.given && spec.given !== given) last = null;  // no answer to a pick here: it was picked elsewhere
+        given = spec.given || given;
         const late = last?.model === spec.model && picked(spec) !== JSON.stringify(spec);
         if (late) props.value = picked(spec);
         else drawing.show(spec);
