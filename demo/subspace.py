@@ -93,15 +93,17 @@ def views(leak: Leak) -> list[View]:
     return _VIEWS[leak]
 
 
-def searchable(leak: Leak) -> list[View]:
-    """The views that can judge a guess, easiest first."""
+def searchable(leak: Leak) -> Iterator[View]:
+    """The views that can judge a guess, easiest first; one at a time, as a basis takes a moment to compute."""
+    return (view for view in views(leak) if tells_words(leak, view))
+
+
+def tells_words(leak: Leak, view: View) -> bool:
+    """Whether a view tells words apart: its tokens do not fill its whole width, nor did a decoder mix them all."""
     decoder = leak.model.net.decoder
-    return [
-        view
-        for view in views(leak)
-        if any(basis.shape[1] < basis.shape[0] - 1 for basis in view.bases)  # less one, as LayerNorm fixes the mean
-        and (decoder is None or view.layer < decoder)
-    ]
+    if decoder is not None and view.layer >= decoder:
+        return False
+    return any(basis.shape[1] < basis.shape[0] - 1 for basis in view.bases)  # less one, as LayerNorm fixes the mean
 
 
 def _found(leak: Leak) -> Iterator[View]:

@@ -106,7 +106,7 @@ def test_grab_learns_masks(tiny, leak_of):
     for one in (learning, without):
         list(one.descend(""))
     assert learning.distances.min() < 0.8 * without.distances.min()
-    values = torch.cat([mask.flatten() for mask in learning.masks[0].values()])
+    values = torch.cat([mask.detach().flatten() for mask in learning.masks[0].values()])
     assert 0 <= float(values.min()) < 0.5 < float(values.max()) <= 1
     assert without.masks == []
     assert without.picture("").kept is None

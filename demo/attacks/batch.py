@@ -19,7 +19,7 @@ from demo.attacks.robust import SHORTLIST, agreement, least_share, readable_view
 from demo.attacks.search import Effort, Search
 from demo.attacks.span import SHOWN, first_view, residuals
 from demo.leak import Leak
-from demo.subspace import View, searchable
+from demo.subspace import View, tells_words, views
 
 IN_SPAN = 1e-4  # what leaves less outside of the span lies in it: the truth leaves 1e-6, the nearest others 1e-2
 SETTLED = (
@@ -31,9 +31,9 @@ ORDER = ("ffn-out", "ffn-in", "query", "value", "key", "attention-output")
 
 def telling_view(leak: Leak) -> View | None:
     """The easiest view in which a token's state depends on its sentence."""
-    mixed = [view for view in searchable(leak) if not view.read_row_only and (view.layer or view.after_attention)]
-    telling = [view for view in mixed if view.part in ORDER]
-    return min(telling, key=lambda view: (view.layer, ORDER.index(view.part)), default=None)
+    mixed = [view for view in views(leak) if not view.read_row_only and (view.layer or view.after_attention)]
+    easiest = sorted((view for view in mixed if view.part in ORDER), key=lambda v: (v.layer, ORDER.index(v.part)))
+    return next((view for view in easiest if tells_words(leak, view)), None)
 
 
 class BatchSearch:

@@ -47,7 +47,7 @@ class Certified(Effort):
             return None
         if read_lengths(leak) is None:
             return UNKNOWN_LENGTH if leak.batch == 1 else UNKNOWN_LENGTHS
-        if not searchable(leak):
+        if next(searchable(leak), None) is None:
             return "no exposed matrix tells words apart: the tokens fill its whole width, or a decoder mixed them all"
         if leak.batch > 1 and telling_view(leak) is None:
             return "nothing behind an attention is exposed, which would tell the sentences of the batch apart"
@@ -65,10 +65,9 @@ class Certified(Effort):
         if leak.batch > 1:
             yield from BatchSearch(self, leak, budget, seed).run()
             return
-        length, found = read_length(leak), searchable(leak)
-        if length is None or not found:
+        length, view = read_length(leak), next(searchable(leak), None)
+        if length is None or view is None:
             return
-        view = found[0]
         yield snapshot(
             leak.model, budget, step + 1, leak.model.blank(length), 1.0, f"fitting a lens on {view.piece.name}",
             confidence=torch.zeros(length),
