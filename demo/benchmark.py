@@ -11,8 +11,7 @@ python -m demo.benchmark map --sentences FILE --limit 1 --seconds 30
 import argparse
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from demo import sentences
@@ -26,25 +25,27 @@ from demo.models import MODELS, Weights, load
 from demo.slices import SLICES
 from demo.speed import compare
 from demo.stream import measure as measure_stream
-from demo.surveys import cells
+from demo.surveys import cells, sweep
 
 
 def attack_command(options: argparse.Namespace) -> None:
-    report(batches(asked(options), chosen(options), options.batch), options.out)
+    report(each([asked(options)], options), options.out)
 
 
 def sweep_command(options: argparse.Namespace) -> None:
     """One defense, from weak to strong, on every sentence."""
-    strengths = [parse_defense(f"{options.defense}={text}") for text in options.strengths.split(",")]
-    base, examples = asked(options), chosen(options)
-    sweeps = [batches(replace(base, defenses=(defense,)), examples, options.batch) for defense in strengths]
-    report([one for sweep in sweeps for one in sweep], options.out)
+    report(each(sweep(asked(options), options.defense, options.strengths.split(",")), options), options.out)
 
 
 def map_command(options: argparse.Namespace) -> None:
     """Every place of the model, the quick ones first."""
-    base, examples = asked(options), chosen(options)
-    report([one for cell in cells(base) for one in batches(cell, examples, options.batch)], options.out)
+    report(each(cells(asked(options)), options), options.out)
+
+
+def each(experiments: Iterable[Experiment], options: argparse.Namespace) -> list[Experiment]:
+    """Every experiment on every batch of the file's sentences."""
+    examples = chosen(options)
+    return [one for experiment in experiments for one in batches(experiment, examples, options.batch)]
 
 
 def asked(options: argparse.Namespace) -> Experiment:
@@ -177,10 +178,10 @@ def parser() -> argparse.ArgumentParser:
     attack.set_defaults(act=attack_command)
     attack.add_argument("--defense", **defend)
 
-    sweep = commands.add_parser("sweep", parents=[many], help="the same under one defense, from weak to strong")
-    sweep.set_defaults(act=sweep_command)
-    sweep.add_argument("--defense", choices=[name for name in DEFENSES if name != "sign"], required=True)
-    sweep.add_argument("--strengths", required=True, help="e.g. 1e-6,1e-4,1e-2")
+    sweeping = commands.add_parser("sweep", parents=[many], help="the same under one defense, from weak to strong")
+    sweeping.set_defaults(act=sweep_command)
+    sweeping.add_argument("--defense", choices=[name for name in DEFENSES if name != "sign"], required=True)
+    sweeping.add_argument("--strengths", required=True, help="e.g. 1e-6,1e-4,1e-2")
 
     leaks = commands.add_parser(
         "map", parents=[many], help="the same on every place of the model, the quick ones first"

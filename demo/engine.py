@@ -122,12 +122,11 @@ def run(experiment: Experiment, case: Case | None = None) -> Iterator[Frame]:
 
 def scored(case: Case, snapshot: Snapshot, best: float) -> Frame:
     """The snapshot beside the truth."""
-    truth, guess = [ids.cpu() for ids in case.secret.sentences], [snapshot.ids]
-    if case.leak.batch > 1:
-        guess = case.model.sentences(snapshot.ids)
+    truth, guess = [ids.cpu() for ids in case.secret.sentences], case.leak.sentences(snapshot.ids)
+    if len(guess) > 1:
         ends = torch.tensor([len(ids) for ids in guess]).cumsum(0).tolist()
         snapshot = snapshot.in_order(matched(truth, guess), [0, *ends[:-1]], ends)
-        guess = case.model.sentences(snapshot.ids)
+        guess = case.leak.sentences(snapshot.ids)
     scores = score_batch(case.model, truth, guess)
     right = None
     if snapshot.kept is not None and len(snapshot.ids) == len(case.secret.ids):

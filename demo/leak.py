@@ -39,8 +39,9 @@ class Secret:
         if not 1 <= len(sentences) <= MOST_SENTENCES:
             raise ValueError(f"the batch has {len(sentences)} sentences: give 1 to {MOST_SENTENCES}")
         generator = torch.Generator().manual_seed(seed)
-        drawn = [drawn_masks(model.net, len(ids), dropout, generator, model.device) for ids in sentences]
-        return cls(tuple(sentences), tuple(labels), dropout, tuple(drawn) if dropout else ())
+        trained = sentences if dropout else ()
+        masks = tuple(drawn_masks(model.net, len(ids), dropout, generator, model.device) for ids in trained)
+        return cls(tuple(sentences), tuple(labels), dropout, masks)
 
     @property
     def ids(self) -> Tensor:
@@ -85,6 +86,10 @@ class Leak:
         """Of the only sentence; None where it is unknown, or where there are several."""
         return self.lengths[0] if self.lengths and self.batch == 1 else None
 
+    def sentences(self, ids: Tensor) -> list[Tensor]:
+        """A guess at the whole batch -> its sentences; a guess at one sentence is one, whatever it holds."""
+        return self.model.sentences(ids) if self.batch > 1 else [ids]
+
     def weight(self, part: str, layer: int | None = None) -> Tensor | None:
         """The gradient of one part's weight, or None where it is not exposed."""
         return self.gradient.get(f"{part}.weight" if layer is None else f"{layer}.{part}.weight")
@@ -95,8 +100,9 @@ def share(
     defenses: Sequence[Defense] = (), seed: int = 0,
 ) -> Leak:  # fmt: skip
     """What the client sends: the chosen pieces, and whether the attacker is told the lengths and the labels."""
-    gradient = gradient_of(model, secret.sentences, secret.labels, pieces, secret.masks)
-    if defenses:
+    if not defenses:
+        gradient = gradient_of(model, secret.sentences, secret.labels, pieces, secret.masks)
+    else:
         examples = examples_of(model, secret.sentences, secret.labels, pieces, defenses, secret.masks)
         names = [piece.name for piece in pieces]
         # Another stream than dropout's masks: the same seed must not draw the same numbers for both.
@@ -117,12 +123,10 @@ def examples_of(
     return [gradient_of(model, [ids], [label], needed, [mask]) for ids, label, mask in every]
 
 
-def drawn_masks(
-    net: Network, tokens: int, rate: float, generator: torch.Generator, device: torch.device, rows: int = 1
-) -> Masks:
+def drawn_masks(net: Network, tokens: int, rate: float, generator: torch.Generator, device: torch.device) -> Masks:
     """Dropout as train mode draws it: each number is dropped with this chance, and the others make up for it."""
     return {
-        site: (torch.rand(rows, *shape, generator=generator) >= rate).float().div(1 - rate).to(device)
+        site: (torch.rand(1, *shape, generator=generator) >= rate).float().div(1 - rate).to(device)
         for site, shape in net.sites(tokens).items()
     }
 

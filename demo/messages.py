@@ -76,8 +76,8 @@ class Show:
         }
 
     def frame(self, n: int, frame: Frame) -> Message:
-        shot, several = frame.snapshot, len(self.sentences) > 1
-        guess = self.case.model.sentences(shot.ids) if several else [shot.ids]
+        shot = frame.snapshot
+        guess = self.case.leak.sentences(shot.ids)
         words, sure = [*self._tokens(shot.ids), BLANK], [*shot.confidence.tolist(), 0]
         places = laid_out([len(ids) for ids in self.sentences], [len(ids) for ids in guess])
         places = [place for n, place in enumerate(places) if n < len(self.truth) or words[place] != BLANK]
@@ -207,7 +207,7 @@ def verdict(frame: Frame, case: Case, experiment: Experiment) -> tuple[str, str]
     """The headline and the figures behind it: a certificate, or how far it got and why not further."""
     shot, scores, several = frame.snapshot, frame.scores, len(case.secret.sentences) > 1
     truth = [ids[1:-1].tolist() for ids in case.secret.sentences]
-    guess = [ids[1:-1].tolist() for ids in (case.model.sentences(shot.ids) if several else [shot.ids])]
+    guess = [ids[1:-1].tolist() for ids in case.leak.sentences(shot.ids)]
     hits = sum(a == b for pair in zip(truth, guess, strict=True) for a, b in zip(*pair, strict=False))
     share = f"{100 * case.parameter_share:.2f} % of the gradient"
     told = f"{hits} of {sum(map(len, truth))} tokens in place in {shot.seconds:.1f} s, from {share}"

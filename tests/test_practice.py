@@ -6,13 +6,14 @@ import pytest
 import torch
 
 from demo.attacks import ATTACKS, Budget
-from demo.attacks.base import solved_labels
+from demo.attacks.base import snapshot, solved_labels, weighed
 from demo.attacks.batch import telling_view
 from demo.attacks.grab import Grab, Hunt
 from demo.attacks.moves import longer, segments, shorter
 from demo.attacks.robust import SHORTLIST, agreement, expected_share, least_share, readable_view
 from demo.attacks.rows import rebuilt
 from demo.attacks.span import residuals
+from demo.defenses import Noise
 from demo.engine import Experiment, run, set_up
 from demo.leak import Secret, certify, share
 from demo.slices import select
@@ -138,6 +139,15 @@ def test_grab_starts_from_what_can_be_read(minilm, leak_of):
     assert shot.certified
 
 
+def test_grab_leaves_a_reading_of_other_lengths(tiny, leak_of):
+    """A batch's search that is stopped half-way may hold a guess too long or too short: noise is a start too."""
+    leak = leak_of(tiny, "layer", (1,), "one two three\nthe cat", 0.1)
+    odd = snapshot(tiny, Budget(), 1, torch.cat([tiny.encode("one two"), tiny.encode("the cat")]), 0.0, "")
+    fit = snapshot(tiny, Budget(), 1, torch.cat([tiny.encode("one two six"), tiny.encode("the cat")]), 0.0, "")
+    assert Hunt(Grab(), leak, Budget(), 0, odd).best is None
+    assert tiny.text(torch.tensor(Hunt(Grab(), leak, Budget(), 0, fit).best)) == "one two six the cat"
+
+
 # -- batches ---------------------------------------------------------------------------------------------------------
 
 
@@ -181,6 +191,17 @@ def test_a_view_that_tells_sentences_apart(tiny, leak_of):
     assert telling_view(leak_of(tiny, "qkv", (0,), "one two\nthree four")) is None
     assert telling_view(leak_of(tiny, "all", (), "one two\nthree four")).piece.name == "0.ffn-out.weight"
     assert telling_view(leak_of(tiny, "query", (1,), "one two\nthree four")).piece.name == "1.query.weight"
+
+
+def test_one_guess_is_one_sentence(tiny):
+    """Even one with a [CLS] in its midst, as rows of noise may give: it is weighed, not taken for a batch."""
+    secret = Secret.of(tiny, [tiny.encode("one two three")], [1])
+    leak = share(tiny, secret, select(tiny, "layer", (1,)), defenses=(Noise(1e-3),))
+    ids = tiny.encode("one two three")
+    ids[2] = ids[0]
+    true, one = tiny.encode("one two three")[:, None], tiny.encode("one")
+    assert weighed(leak, snapshot(tiny, Budget(), 1, ids, 0.0, "", runners_up=true, labels=(1,))).nats < torch.inf
+    assert weighed(leak, snapshot(tiny, Budget(), 1, one, 0.0, "", labels=(1,))).nats is None  # than nothing else
 
 
 # -- what cannot be --------------------------------------------------------------------------------------------------

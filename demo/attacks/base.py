@@ -114,9 +114,9 @@ def weighed(leak: Leak, shot: Snapshot) -> Snapshot:
             others.append(ids.index_copy(0, ids.new_tensor([place]), shot.runners_up[place, :1].to(ids)))
         if after == place + 1:
             others.append(ids[[*range(place), after, place, *range(after + 1, len(ids))]])
-    chances = [log_likelihood(leak, leak.model.sentences(one), labels) for one in (ids, *others)]
+    chances = [log_likelihood(leak, leak.sentences(one), labels) for one in (ids, *others)]
     unlike = [chance for one, chance in zip(others, chances[1:], strict=True) if not torch.equal(one, ids)]
-    return replace(shot, nats=chances[0] - max(unlike, default=-torch.inf))
+    return replace(shot, nats=chances[0] - max(unlike)) if unlike else shot  # nothing to be likelier than
 
 
 def labels_of(leak: Leak) -> list[int]:
@@ -132,7 +132,7 @@ def labels_of(leak: Leak) -> list[int]:
 def best_certificate(leak: Leak, ids: Tensor) -> tuple[Certificate | None, tuple[int, ...]]:
     """The guess's certificate, where there can be one, and the labels that explain the leak best."""
     if leak.batch > 1:
-        sentences = leak.model.sentences(ids)
+        sentences = leak.sentences(ids)
         labels = solved_labels(leak, sentences)
         return certify(leak, sentences, labels), labels
     proofs = [(certify(leak, [ids], [label]), (label,)) for label in labels_of(leak)]

@@ -22,9 +22,7 @@ from demo.leak import Leak
 from demo.subspace import View, tells_words, views
 
 IN_SPAN = 1e-4  # what leaves less outside of the span lies in it: the truth leaves 1e-6, the nearest others 1e-2
-SETTLED = (
-    3  # through dropout or noise no sentence lies in the span: one that stays the best so often is taken for found
-)
+SETTLED = 3  # where no sentence lies in the span (dropout, noise), one that is the best so often is taken for found
 # A wide matrix first: there the tokens fill the smallest share of the space, and a wrong one stands out most.
 ORDER = ("ffn-out", "ffn-in", "query", "value", "key", "attention-output")
 

@@ -19,7 +19,6 @@ from demo.attacks.search import Effort, Search
 from demo.attacks.span import Span
 from demo.leak import Leak
 from demo.readout import ReadoutJudge
-from demo.settings import setting
 from demo.subspace import read_length, read_lengths, searchable
 
 GIVE_UP = 5  # where no guess can be proven, one that stays the best so often is taken for the sentence
@@ -36,11 +35,6 @@ class Certified(Effort):
         "Our strongest: searches whole sentences, guided by the span of the exposed gradient, and stops only when the "
         "guess's own gradient equals the leaked one."
     )
-    words: int = setting(1000, "words shortlisted for the whole sentence", 50, 10_000)
-    frequent: int = setting(60, "of the language's most frequent words, so many join the shortlist", 0, 1000)
-    # 600 are all of them up to 20 words
-    reorderings: int = setting(600, "reorderings tried of each guess, at most", 0, 5000)
-    patience: int = setting(3, "guesses explored without progress before the search starts elsewhere", 1, 50)
 
     def supports(self, leak: Leak) -> str | None:
         if Rows().supports(leak) is None:

@@ -44,7 +44,6 @@ class Grab:
     first_masks: str = setting(
         "mean", "where the masks start: at their mean, or drawn (paper)", choices=("mean", "drawn")
     )
-    masks_from: int = setting(1, "the round from which masks are learned", 1, 50)
     start: str = setting("read", "start from what can be read off the leak, or from noise", choices=("read", "noise"))
     distance: str = setting("cosine", "how far two gradients are apart", choices=("cosine", "l2", "l2+l1"))
     rate: float = setting(0.01, "learning rate of words and masks", 1e-4, 1.0)
@@ -95,6 +94,9 @@ class Hunt:
         self.generator = torch.Generator().manual_seed(seed)
         self.inner = inner_places(leak.model, lengths)
         self.size = float(leak.model.words.norm(dim=1).mean())
+        found = [len(ids) for ids in leak.sentences(reading.ids)] if reading is not None else []
+        if found != list(lengths):  # a guess at a batch, stopped while a sentence of it had another's length
+            reading = None
         self.words = self.first_words(reading)
         self.masks: list[dict[str, Tensor]] = []  # of each sentence, once they are learned
         self.kept_first = reading.kept if reading is not None else None
@@ -122,22 +124,21 @@ class Hunt:
         drawn = self.settings.first_masks == "drawn"
         found = {}
         for site, shape in self.model.net.sites(tokens).items():
-            chance = torch.rand(self.settings.rows, *shape, generator=self.generator)
-            mask = (chance < self.kept).float() if drawn else torch.full_like(chance, self.kept)
+            mask = torch.full((self.settings.rows, *shape), self.kept)
+            mask = torch.bernoulli(mask, generator=self.generator) if drawn else mask
             found[site] = mask.to(self.model.device).requires_grad_(True)
         return found
 
     def run(self, step: int) -> Iterator[Snapshot]:
         self.step = step
+        if self.settings.masks and self.kept < 1:
+            self.learn_masks()
         for n in range(self.settings.rounds):
-            if self.settings.masks and self.kept < 1 and n + 1 == self.settings.masks_from:
-                self.learn_masks()
             before = float(self.distances.min()), self.best_distance
             yield from self.descend(f"round {n + 1}: words" + (" and masks" if self.masks else ""))
             yield from self.rearrange(f"round {n + 1}: reordering")
             after = float(self.distances.min()), self.best_distance
-            settled = n + 1 > (self.settings.masks_from if self.settings.masks else 1)
-            if settled and all(now > (1 - BETTER) * then for now, then in zip(after, before, strict=True)):
+            if n and all(now > (1 - BETTER) * then for now, then in zip(after, before, strict=True)):
                 break
         yield self.picture("nothing improves any more")
 
@@ -179,7 +180,7 @@ class Hunt:
         the dummies of the row that is worst."""
         row = int(self.distances.argmin())
         decoded: Sentence = tuple(decode(self.model, self.words[row].detach(), self.lengths)[0].tolist())
-        beam = yield from self.scored([decoded, *([self.best] if self.best else [])], row, stage)
+        beam = sorted((yield from self.scored([decoded, *([self.best] if self.best else [])], row, stage)))
         if self.lengths == (len(decoded),):  # within one sentence, phrases move; between sentences, words do
             moved = [f(beam[0][1], self.settings.orders // 2, self.generator) for f in (reorderings, segments)]
             found = yield from self.scored(moved[0] + moved[1], row, stage)

@@ -30,6 +30,7 @@ from demo.attacks.moves import (
 from demo.judges import SpanJudge
 from demo.lens import frequent_ids
 from demo.models import Model
+from demo.settings import setting
 from demo.subspace import View
 
 MARGIN = 1e-7  # a score must fall by this to count as better: less is rounding
@@ -39,12 +40,13 @@ INSERTED = 12  # words tried between any two of a guess whose length is open
 
 @dataclass(frozen=True)
 class Effort:
-    """How widely to search: `Certified` gives people these as its settings."""
+    """How widely to search; `Certified` has these as its settings."""
 
-    words: int = 1000
-    frequent: int = 60
-    reorderings: int = 600
-    patience: int = 3
+    words: int = setting(1000, "words shortlisted for the whole sentence", 50, 10_000)
+    frequent: int = setting(60, "of the language's most frequent words, so many join the shortlist", 0, 1000)
+    # 600 are all of them up to 20 words
+    reorderings: int = setting(600, "reorderings tried of each guess, at most", 0, 5000)
+    patience: int = setting(3, "guesses explored without progress before the search starts elsewhere", 1, 50)
 
 
 @dataclass(frozen=True, eq=False)
