@@ -19,13 +19,15 @@ In reading order, each importing only what stands above it:
     metrics     truth meets guess
     engine      Experiment -> Frames: the one generator that feeds everything
     surveys     several experiments as one question
+    sentences   files of sentences to attack
+    measuring   experiments run to their ends, as rows
+    tables      the papers' tables beside our figures
+    privacy     how much noise stops the leak
     projection  word vectors in three dimensions
     messages    frames as the screen is told of them
     reports     surveys as the screen is told of them
     ui/         the page
     recordings  runs to play without computing: python -m demo.recordings
-    sentences   files of sentences to attack
-    measuring   experiments run to their ends, as rows
     speed       plain autograd against the matcher
     serving     the app in a process of its own
     stream      what it costs to watch

@@ -6,15 +6,18 @@ python -m demo.benchmark stream
 python -m demo.benchmark claims --sentences FILE --out claims.jsonl
 python -m demo.benchmark sweep --defense noise --strengths 1e-6,1e-4,1e-2 --sentences FILE --slice layer --layer 3
 python -m demo.benchmark map --sentences FILE --limit 1 --seconds 30
+python -m demo.benchmark tables --data FOLDER --only tag2,tag4 --out tables.jsonl
+python -m demo.benchmark dp --sentences FILE --out dp.jsonl
 """
 
 import argparse
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
-from demo import sentences
+from demo import privacy, sentences, tables
 from demo.attacks import ATTACKS
 from demo.claims import CLAIMS, table
 from demo.defenses import DEFENSES
@@ -99,18 +102,42 @@ def settings_from(texts: Sequence[str], attack: str) -> tuple[tuple[str, float |
 
 def claims_command(options: argparse.Namespace) -> None:
     """Every figure of the README's results, in one resumable run."""
-    names = options.only.split(",") if options.only else list(CLAIMS)
-    unknown = [name for name in names if name not in CLAIMS]
-    if unknown:
-        raise ValueError(f"unknown claim {unknown[0]!r}: choose from {', '.join(CLAIMS)}")
     examples = sentences.read(options.sentences)
-    for name in names:
+    for name in named(options.only, CLAIMS, "claim"):
         claim = CLAIMS[name]
         tokenizer = load("minilm").tokenizer
         fitting = [e for e in examples if claim.fits(e.sentence, len(tokenizer.tokenize(e.sentence)))]
         chosen = fitting[: options.limit or claim.sentences]
         experiments = [one for x in claim.experiments for one in batches(x, chosen, claim.batch)]
         print(f"\n### {claim.title}\n\n{table(list(measure(experiments, options.out)), claim.by)}", flush=True)
+
+
+def tables_command(options: argparse.Namespace) -> None:
+    """The papers' tables beside ours; each is written as soon as it is whole."""
+    for name in named(options.only, tables.TABLES, "table"):
+        path = tables.make(name, Path(options.data), options.limit, options.seconds, options.out)
+        table = tables.TABLES[name]
+        print(f"\n### {table.title}\n\n{table.source}. {table.about}\n\n{markdown(path)}", flush=True)
+
+
+def dp_command(options: argparse.Namespace) -> None:
+    """How much noise stops the leak."""
+    examples = sentences.read(options.sentences, max_words=10)[: options.limit]
+    print(markdown(privacy.make(examples, options.seconds, options.out)))
+
+
+def named(only: str | None, known: Iterable[str], what: str) -> list[str]:
+    """a,b -> those of the known ones; all of them where none is named."""
+    names = only.split(",") if only else list(known)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(f"unknown {what} {unknown[0]!r}: choose from {', '.join(known)}")
+    return names
+
+
+def markdown(path: Path) -> str:
+    header, rows = tables.read(path.stem)
+    return "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows])
 
 
 def speed_command(options: argparse.Namespace) -> None:
@@ -210,6 +237,21 @@ def parser() -> argparse.ArgumentParser:
     claims.add_argument("--out", required=True)
     claims.add_argument("--only", help=f"some of {','.join(CLAIMS)}")
     claims.add_argument("--limit", type=_positive, help="fewer sentences than the claim asks for")
+
+    papers = commands.add_parser("tables", help="the papers' tables beside ours, into assets/results")
+    papers.set_defaults(act=tables_command)
+    papers.add_argument("--data", required=True, help="folder with cola_dev.tsv, sst2_dev.tsv and rte_dev.tsv")
+    papers.add_argument("--out", required=True, help="every run is kept here; those already there are not run again")
+    papers.add_argument("--only", help=f"some of {','.join(tables.TABLES)}")
+    papers.add_argument("--limit", type=_positive, default=3, help="sentences of each file")
+    papers.add_argument("--seconds", type=float, default=20, help="for each sentence and attack")
+
+    noise = commands.add_parser("dp", help="how much noise stops the leak, into assets/results/dp.csv")
+    noise.set_defaults(act=dp_command)
+    noise.add_argument("--sentences", required=True)
+    noise.add_argument("--out", required=True, help="every run is kept here; those already there are not run again")
+    noise.add_argument("--limit", type=_positive, default=10)
+    noise.add_argument("--seconds", type=float, default=30, help="for each sentence")
     return top
 
 
