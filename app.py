@@ -7,13 +7,24 @@ import sys
 
 # Nothing is reported to anyone, and nothing is fetched that was not asked for.
 os.environ.update(GRADIO_ANALYTICS_ENABLED="False", HF_HUB_DISABLE_TELEMETRY="1", DO_NOT_TRACK="1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # a worker that is forked must not inherit its threads
+if "SPACE_ID" in os.environ:  # a Space's proxy is the only way in, and knows the visitors' addresses
+    os.environ.setdefault("LEAKSCOPE_HOST", "0.0.0.0")
+    os.environ.setdefault("FORWARDED_ALLOW_IPS", "*")
+
+try:
+    import spaces  # where GPUs are lent, it has to come before torch
+except ImportError:
+    spaces = None
 
 import gradio as gr
 
 from demo.models import MODELS, pick_device, unavailable
-from demo.ui.choices import Limits
 from demo.ui.components import head, routes
+from demo.ui.lending import LENT
+from demo.ui.limits import Limits
 from demo.ui.page import build
+from demo.ui.running import line_route
 
 FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif"]  # gradio's own would come from another host
 MONO = ["ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace"]
@@ -33,41 +44,52 @@ THEME = gr.themes.Default(
 def main(arguments: list[str] | None = None) -> int:
     try:
         options = parse(arguments)
-        pick_device(options.device)
-        reason = unavailable(options.model, MODELS[options.model].default)
+        limits = limits_of(options)
+        model = options.model or limits.models[0]
+        if model not in limits.models:
+            raise ValueError(f"{model} is not among LEAKSCOPE_MODELS: choose one of {', '.join(limits.models)}")
+        reason = unavailable(model, MODELS[model].default)
         if reason:
             raise ValueError(reason)
         check_port(options.host, options.port)
     except ValueError as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
-    limits = Limits(options.seconds, options.tokens, options.queue)
-    page = build(limits, options.model, options.device)
-    page.queue(max_size=limits.queue).launch(
+    page = build(limits, model, options.device)
+    # api_open would let programs attack past the line of those who wait.
+    page.queue(max_size=limits.queue, api_open=False).launch(
         server_name=options.host, server_port=options.port, theme=THEME,
         head=head(), footer_links=[], run_history=False, enable_monitoring=False, ssr_mode=False, show_error=True,
-        app_kwargs={"routes": routes()},
+        app_kwargs={"routes": [*routes(), line_route(page)]},
     )  # fmt: skip
     return 0
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    limits = Limits.from_environment()
     parser = argparse.ArgumentParser(
         description="Watch a gradient give away its sentence, in the browser.",
-        epilog="Environment: LEAKSCOPE_HOST, _PORT, _MODEL, _DEVICE, _SECONDS, _TOKENS, _QUEUE set the same.",
+        epilog="Environment: LEAKSCOPE_HOST, _PORT, _MODEL, _DEVICE, _SECONDS, _TOKENS, _QUEUE set the same; _MODELS "
+        "lists the models on offer, _SURVEY is the seconds of a whole map or sweep, _PER_VISITOR and _PER_ADDRESS the "
+        "runs that a browser and an address may start in a minute (0: any number).",
     )
     told = os.environ.get
     parser.add_argument("--host", default=told("LEAKSCOPE_HOST", "127.0.0.1"), help="0.0.0.0 serves other machines too")
     parser.add_argument("--port", type=int, default=told("LEAKSCOPE_PORT", "7860"))
-    parser.add_argument("--model", choices=MODELS, default=told("LEAKSCOPE_MODEL", "minilm"), help="shown first")
+    parser.add_argument("--model", choices=MODELS, default=told("LEAKSCOPE_MODEL"), help="shown first")
     parser.add_argument(
         "--device", default=told("LEAKSCOPE_DEVICE"), help="cuda, mps or cpu; default: the best there is"
     )
-    parser.add_argument("--seconds", type=float, default=limits.seconds, help="the longest budget of an attack")
-    parser.add_argument("--tokens", type=int, default=limits.tokens, help="the longest sentence")
-    parser.add_argument("--queue", type=int, default=limits.queue, help="how many visitors may wait")
+    parser.add_argument("--seconds", type=float, help="the longest budget of an attack; default: by device")
+    parser.add_argument("--tokens", type=int, help=f"the longest sentence; default: {Limits.tokens}")
+    parser.add_argument("--queue", type=int, help=f"how many visitors may wait; default: {Limits.queue}")
     return parser.parse_args(arguments)
+
+
+def limits_of(options: argparse.Namespace) -> Limits:
+    """The limits of this device, unless the environment or the command line says otherwise."""
+    given = {name: getattr(options, name) for name in ("seconds", "tokens", "queue")}
+    said = {f"LEAKSCOPE_{name.upper()}": str(value) for name, value in given.items() if value is not None}
+    return Limits.from_environment({**os.environ, **said}, pick_device(options.device).type, LENT)
 
 
 def check_port(host: str, port: int) -> None:

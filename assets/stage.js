@@ -8,6 +8,7 @@ import { Chart, Strip } from "./stage/curves.js";
 import { WordMap } from "./stage/map.js";
 import { loadPlotly } from "./stage/projection.js";
 import { Player } from "./stage/player.js";
+import { GONE, Line, SETTLED } from "./stage/line.js";
 
 const REST_ON_LAST = 4000;
 
@@ -15,6 +16,10 @@ export class Stage {
   constructor(root, { plotly: url, recording } = {}) {
     this.root = root;
     this.player = new Player(() => this.paint(), () => this.endLoop(), () => this.rest());
+    this.line = new Line((place) => {
+      this.place = place;
+      this.paint();
+    });
     this.buildParts();
     this.begin(null, "empty");
     root.addEventListener("keydown", (event) => this.key(event));
@@ -44,10 +49,22 @@ export class Stage {
     this.paint();
   }
 
-  waiting() {
+  waiting(ticket) {
     this.closed = this.run ?? this.closed; // what is still under way of that run is not shown
     this.begin(null, "waiting");
+    this.line.wait(ticket);
     this.paint();
+  }
+
+  // The server is done with the run.
+  gone() {
+    const { run } = this, { ticket } = this.line;
+    setTimeout(() => {
+      const headline = GONE[this.root.dataset.state];
+      if (this.run !== run || this.line.ticket !== ticket || !headline) return;
+      this.finish("error", { headline });
+      this.paint();
+    }, SETTLED);
   }
 
   stopped() {
@@ -89,7 +106,8 @@ export class Stage {
 
   begin(run, state) {
     this.endLoop();
-    Object.assign(this, { run, start: null, end: null, spans: false });
+    this.line.leave();
+    Object.assign(this, { run, start: null, end: null, spans: false, place: "" });
     Object.assign(this.root.dataset, { run: run ?? "", state });
     this.player.begin(state === "running" || state === "waiting");
     this.tiles.clear();
@@ -113,6 +131,7 @@ export class Stage {
   }
 
   finish(state, end) {
+    this.line.leave();
     this.end = end;
     this.root.dataset.state = state;
     this.player.running = this.player.following = false;
@@ -166,7 +185,7 @@ export class Stage {
   }
 
   statusOf(frame) {
-    if (!frame) return CALM[this.root.dataset.state] ?? "";
+    if (!frame) return (this.root.dataset.state === "waiting" && this.place) || (CALM[this.root.dataset.state] ?? "");
     const parts = [`step ${frame.step}`, this.score(frame), `${frame.seconds.toFixed(1)} s`];
     if (frame.left > 0 && !(this.end && this.shown === this.player.last)) parts.push(`${frame.left} s left`);
     return parts.join(" · ") + (frame.stage ? ` — ${frame.stage}` : "");
@@ -245,7 +264,7 @@ export class Stage {
 
 const CALM = {
   empty: "Type a sentence, choose what leaks and press Attack: what the gradient gives away appears here.",
-  waiting: "Taking the client's training step… If others are attacking, you wait in line.",
+  waiting: "Taking the client's training step…",
   error: "Nothing was attacked.",
   stopped: "Nothing was attacked.",
 };

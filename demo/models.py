@@ -137,13 +137,17 @@ def pick_device(name: str | None = None) -> torch.device:
         raise ModelError(f"device {name!r} cannot be used here: {str(problem).splitlines()[0]}") from problem
 
 
-@functools.lru_cache(maxsize=2)
 def load(name: str = "minilm", weights: Weights | None = None, device: str | None = None) -> Model:
     """The model of that name, ready to attack; the two used last are kept."""
     if name not in MODELS:
         raise ModelError(f"unknown model {name!r}: choose one of {', '.join(MODELS)}")
+    weights = weights or Weights(MODELS[name].default)
+    return _load(name, Weights() if weights.kind == "pretrained" else weights, device)  # those have no scale or seed
+
+
+@functools.lru_cache(maxsize=2)
+def _load(name: str, weights: Weights, device: str | None) -> Model:
     shape = MODELS[name]
-    weights = weights or Weights(shape.default)
     if weights.kind == "pretrained":
         folder = pretrained_folder(name)
         net, tokenizer = from_folder(folder), AutoTokenizer.from_pretrained(folder)

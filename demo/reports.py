@@ -7,7 +7,7 @@ import math
 import secrets
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from demo.defenses import strength_of, told_of
@@ -23,7 +23,10 @@ GAP = 0.2  # seconds between two reports; also the longest that a stopped survey
 RECENT = len(COMPONENTS)  # readings that tell how long the next ones will take
 
 
-def reports(title: str, experiments: Sequence[Experiment], gap: float = GAP) -> Iterator[Report]:
+def reports(
+    title: str, experiments: Sequence[Experiment], gap: float = GAP,
+    survey: Callable[[Sequence[Experiment]], Iterator[Reading]] = survey,
+) -> Iterator[Report]:  # fmt: skip
     """The survey as the screen sees it; closing the generator stops it."""
     done: list[Reading] = []
     about = {

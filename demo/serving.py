@@ -4,43 +4,68 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 APP = Path(__file__).parent.parent / "app.py"
 
 
+@dataclass(frozen=True)
+class Server:
+    """A running app: where it is, and what it has printed so far."""
+
+    address: str
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+
 @contextmanager
-def serve(*arguments: str) -> Iterator[str]:
-    """The address of a fresh server; what it prints is shown if it does not come up."""
+def serve(*arguments: str, **environment: str) -> Iterator[str]:
+    """The address of a fresh server."""
+    with served(*arguments, environment=environment) as server:
+        yield server.address
+
+
+@contextmanager
+def served(
+    *arguments: str, port: int = 0, folder: Path = APP.parent, environment: Mapping[str, str] = os.environ
+) -> Iterator[Server]:
+    """A fresh server, in a working directory; what it prints is shown if it does not come up."""
+    port = port or free_port()
+    with tempfile.TemporaryDirectory() as kept:
+        log = Path(kept) / "log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, str(APP), "--port", str(port), *arguments], cwd=folder, stdout=output, stderr=output,
+                env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
+            )  # fmt: skip
+        server = Server(f"http://127.0.0.1:{port}/", process, log)
+        try:
+            wait(server)
+            yield server
+        finally:
+            process.kill()
+            process.wait()
+
+
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, str(APP), "--port", str(port), *arguments]
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    process = subprocess.Popen(
-        command, cwd=APP.parent, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    address = f"http://127.0.0.1:{port}/"
-    try:
-        wait(process, address + "health")
-        yield address
-    finally:
-        process.kill()
-        process.communicate()
+        return probe.getsockname()[1]
 
 
-def wait(process: "subprocess.Popen[bytes]", health: str) -> None:
+def wait(server: Server) -> None:
     for _ in range(600):
         try:
-            urllib.request.urlopen(health, timeout=5).read()
+            urllib.request.urlopen(server.address + "health", timeout=5).read()
             return
         except OSError:
             time.sleep(0.2)
-        if process.poll() is not None:
+        if server.process.poll() is not None:
             break
-    process.kill()
-    raise RuntimeError(f"the server did not come up: {process.communicate()[0].decode()}")
+    raise RuntimeError(f"the server did not come up: {server.log.read_text(errors='replace')}")

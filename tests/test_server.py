@@ -102,7 +102,7 @@ def test_wrong_values_are_refused_with_the_reason(client, choice, message):
 
 def test_numbers_out_of_range_are_clamped(client):
     told = run(client, slice="all", seconds=1e9, seed=-4)
-    assert told[0]["start"]["budget"] == 120
+    assert told[0]["start"]["budget"] == 90
     assert told[-1]["end"]["certified"]
 
 

@@ -2,12 +2,14 @@
    attack, and what is shown can be saved. Texts come from people: they reach the page through textContent only. */
 import { html } from "../stage/dom.js";
 import { Announcer } from "../stage/announcer.js";
+import { GONE, Line, SETTLED } from "../stage/line.js";
 import { save, table } from "./saving.js";
 
 export class Survey {
   constructor(root, { name, recording, onPick }) {
     Object.assign(this, { root, name, onPick, report: null, busy: false, wanted: false });
     root.classList.add("ls-survey");
+    this.line = new Line((place) => this.setState("waiting", place));
     this.title = html("span", { class: "ls-title" });
     this.recorded = html("span", { class: "ls-badge", hidden: "" }, "recorded run");
     this.progress = html("div", { class: "ls-progress" });
@@ -38,10 +40,20 @@ export class Survey {
     this.setState(report.over ? "done" : "running");
   }
 
-  waiting() {
+  waiting(ticket) {
     this.closed = this.report?.run;
     this.report = null;
     this.setState("waiting");
+    this.line.wait(ticket);
+  }
+
+  // The server is done with the run.
+  gone() {
+    const { report } = this, { ticket } = this.line;
+    setTimeout(() => {
+      const problem = GONE[this.root.dataset.state];
+      if (this.report === report && this.line.ticket === ticket && problem) this.setState("error", problem);
+    }, SETTLED);
   }
 
   stopped() {
@@ -53,6 +65,7 @@ export class Survey {
 
   setState(state, problem = "") {
     const { report } = this;
+    if (state !== "waiting") this.line.leave();
     Object.assign(this.root.dataset, { state, readings: report?.readings.length ?? 0, run: report?.run ?? "" });
     this.title.textContent = report?.title ?? "";
     this.recorded.hidden = state !== "recorded";
@@ -105,6 +118,6 @@ function lasting(seconds) {
 
 const TOLD = {
   empty: "Press Start: the results appear here one by one.",
-  waiting: "Getting ready… If others are attacking, you wait in line.",
+  waiting: "Getting ready…",
   stopped: "Stopped before the first result.",
 };

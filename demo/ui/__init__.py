@@ -1,5 +1,7 @@
 """The screen: controls on the client's side, a stage on the attacker's.
 
+limits      how much one visitor may ask for
+lending     where attacks run: on a GPU lent for the run, or here
 choices     what people may ask for, checked and clamped: the same for page and API
 components  the stage and the model drawing, as Gradio components around assets/*.js
 defending   the defenses' controls

@@ -9,15 +9,18 @@ import gradio as gr
 from demo.attacks import ATTACKS
 from demo.engine import Experiment
 from demo.messages import Message, messages
-from demo.models import MODELS
 from demo.slices import SLICES
-from demo.ui.choices import DEFAULT, Limits, experiment_from, written
+from demo.ui.choices import DEFAULT, experiment_from, written
+from demo.ui.lending import on_gpu
+from demo.ui.limits import Limits, Visitors
 
 
-def endpoint(limits: Limits, device: str | None) -> Callable[..., Iterator[Message]]:
+def endpoint(limits: Limits, device: str | None, visitors: Visitors) -> Callable[..., Iterator[Message]]:
+    default = DEFAULT.model if DEFAULT.model in limits.models else limits.models[0]
+
     def attack(
         sentence: str,
-        model: Literal[tuple(MODELS)] = DEFAULT.model,  # type: ignore[valid-type]
+        model: Literal[tuple(limits.models)] = default,  # type: ignore[valid-type]
         slice: Literal[tuple(SLICES)] = DEFAULT.slice,  # type: ignore[valid-type]
         layers: list[int] = list(DEFAULT.layers),  # noqa: B006 (gradio reads the default, nobody changes it)
         attack: Literal[tuple(ATTACKS)] = DEFAULT.attack,  # type: ignore[valid-type]
@@ -32,6 +35,7 @@ def endpoint(limits: Limits, device: str | None) -> Callable[..., Iterator[Messa
         dropout: float | None = DEFAULT.dropout,
         frozen_embeddings: bool = DEFAULT.frozen_embeddings,
         defenses: list[str] = [],  # noqa: B006
+        request: gr.Request | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Attacks the gradient of a sentence, or of a batch of them, and streams the reconstruction.
 
@@ -64,6 +68,7 @@ def endpoint(limits: Limits, device: str | None) -> Callable[..., Iterator[Messa
                 limits, sentence, labels, model, weights, scale, slice, layers, attack, knows_length, knows_label,
                 seconds, seed, settings or {}, dropout, frozen_embeddings, written(defenses), device,
             )  # fmt: skip
+            visitors.admit(request)
         except ValueError as problem:
             raise gr.Error(str(problem), print_exception=False) from None
         for message in told(experiment):
@@ -74,9 +79,17 @@ def endpoint(limits: Limits, device: str | None) -> Callable[..., Iterator[Messa
     return attack
 
 
+def attacked(experiment: Experiment) -> Iterator[Message]:
+    """The run's messages, wherever it is computed."""
+    yield from guarded(messages(experiment))
+
+
+attacked_on_gpu = on_gpu(attacked)
+
+
 def told(experiment: Experiment) -> Iterator[Message]:
     """The run's messages; whatever goes wrong on the way is a message too."""
-    return guarded(messages(experiment))
+    return guarded(attacked_on_gpu(experiment))
 
 
 def guarded(stream: Iterator[Message]) -> Iterator[Message]:
@@ -85,6 +98,13 @@ def guarded(stream: Iterator[Message]) -> Iterator[Message]:
         yield from stream
     except ValueError as problem:
         yield {"run": "", "error": str(problem)}
-    except Exception as problem:  # a bug, or a device out of memory: the log gets the place, but no values
-        print("".join(traceback.format_tb(problem.__traceback__)), type(problem).__name__)
-        yield {"run": "", "error": f"the attack broke off ({type(problem).__name__}): try another model or slice"}
+    except gr.Error as problem:  # no GPU is to be had, or it was taken away
+        yield {"run": "", "error": str(problem.message)}
+    except Exception as problem:
+        yield {"run": "", "error": broken_off(problem)}
+
+
+def broken_off(problem: Exception) -> str:
+    """A bug, or a device out of memory: the log gets the place, but no values."""
+    print("".join(traceback.format_tb(problem.__traceback__)), type(problem).__name__)
+    return f"the attack broke off ({type(problem).__name__}): try another model or slice"

@@ -1,22 +1,21 @@
-"""What people may ask for: the presets, the limits, and the one door from loose values to an `Experiment`.
+"""What people may ask for: the presets, and the one door from loose values to an `Experiment`.
 
 Page and API both come through `experiment_from`: numbers out of range are clamped, anything else that is wrong is
 refused with a message that names it.
 """
 
 import math
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from demo.attacks import ATTACKS
 from demo.defenses import DEFENSES, Defense, parse
 from demo.engine import Experiment
 from demo.leak import MOST_DROPOUT, MOST_SENTENCES
-from demo.models import MODELS, Model, Weights, outline
+from demo.models import Model, Weights, outline
 from demo.settings import settings_of, with_settings
 from demo.slices import SLICES
+from demo.ui.limits import Limits
 
 PRESETS = {
     "a medical note": "The patient was diagnosed with diabetes last week.",
@@ -35,29 +34,6 @@ CHARACTERS = 2000  # of the whole text, before it is tokenized
 LONGEST = 4  # a batch has at most the tokens of so many sentences of the largest length
 
 
-@dataclass(frozen=True)
-class Limits:
-    """How much one visitor may ask for."""
-
-    seconds: float = 120.0
-    tokens: int = 64  # of a sentence, without [CLS] and [SEP]
-    queue: int = 16  # visitors waiting
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Limits":
-        """LEAKSCOPE_SECONDS, LEAKSCOPE_TOKENS and LEAKSCOPE_QUEUE override the defaults."""
-        values = {}
-        for name, default in (("seconds", cls.seconds), ("tokens", cls.tokens), ("queue", cls.queue)):
-            text = environment.get(f"LEAKSCOPE_{name.upper()}", str(default))
-            try:
-                values[name] = type(default)(text)
-            except ValueError:
-                raise ValueError(f"LEAKSCOPE_{name.upper()} is {text!r}: give a number") from None
-            if not values[name] > 0:
-                raise ValueError(f"LEAKSCOPE_{name.upper()} is {text!r}: give a number above 0")
-        return cls(**values)  # type: ignore[arg-type]
-
-
 def experiment_from(
     limits: Limits, sentence: str, labels: Sequence[int], model: str, weights: str | None, scale: float, slice: str,
     layers: Sequence[int], attack: str, knows_length: bool, knows_label: bool, seconds: float, seed: int,
@@ -65,7 +41,7 @@ def experiment_from(
     defenses: Mapping[str, Mapping[str, Any]], device: str | None = None,
 ) -> Experiment:  # fmt: skip
     """Loose values -> a checked experiment."""
-    for name, value, table in (("model", model, MODELS), ("slice", slice, SLICES), ("attack", attack, ATTACKS)):
+    for name, value, table in (("model", model, limits.models), ("slice", slice, SLICES), ("attack", attack, ATTACKS)):
         if value not in table:
             raise ValueError(f"unknown {name} {str(value)[:40]!r}: choose one of {', '.join(table)}")
     if weights and weights not in WEIGHTS:

@@ -12,9 +12,10 @@ from demo.leak import MOST_DROPOUT, MOST_SENTENCES
 from demo.models import MODELS, unavailable
 from demo.settings import settings_of
 from demo.ui import components
-from demo.ui.choices import DEFAULT, LABELS, PRESETS, WEIGHTS, Limits, experiment_from
+from demo.ui.choices import DEFAULT, LABELS, PRESETS, WEIGHTS, experiment_from
 from demo.ui.components import chosen_in, control_for, drawing_of
 from demo.ui.defending import Defending, chosen, defense_controls
+from demo.ui.limits import Limits
 
 TURNS = "by turns"
 TRAINING = "How the client trains"
@@ -83,7 +84,7 @@ def client_side(limits: Limits, model: str, note: str) -> Controls:
             info="one a line in the box above",
         )  # fmt: skip
     with gr.Row():
-        names = [(shape.title, name) for name, shape in MODELS.items()]
+        names = [(MODELS[name].title, name) for name in limits.models]
         which = gr.Dropdown(names, value=model, label="Model", elem_id="model")
         weights = weight_menu(model)
     gr.Markdown("### What leaks <small>click a block to expose it</small>", elem_classes="ls-side")

@@ -10,10 +10,12 @@ from demo.leak import MOST_SENTENCES
 from demo.messages import cost_of, training
 from demo.models import outline
 from demo.slices import all_pieces, count
-from demo.ui.choices import PRESETS, Limits, check_batch, resized
+from demo.ui.choices import PRESETS, check_batch, resized
 from demo.ui.components import chosen_in, drawing_of
 from demo.ui.controls import OWN_SETTINGS, TRAINING, Controls, experiment_of, weight_menu
 from demo.ui.defending import connect_defenses
+from demo.ui.lending import LENT
+from demo.ui.limits import Limits
 
 QUICK = 50e6  # parameters of models that take a training step in a moment
 QUICKLY: dict[str, Any] = {  # how events run that answer at once
@@ -88,7 +90,7 @@ def attack_note(experiment: Experiment) -> tuple[str, str]:
     at_hand = experiment.model == "minilm" or (experiment.weights and experiment.weights.kind != "pretrained")
     cost = ""
     try:
-        if at_hand and count(all_pieces(outline(experiment.model))) < QUICK:
+        if at_hand and not LENT and count(all_pieces(outline(experiment.model))) < QUICK:
             case = set_up(experiment)
             cost = f"In this step, {cost_of(case.likeness)}." if experiment.defenses else ""
     except ValueError as problem:

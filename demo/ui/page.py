@@ -13,8 +13,10 @@ from demo.engine import Experiment, run
 from demo.models import load
 from demo.ui import components
 from demo.ui.api import endpoint, told
-from demo.ui.choices import DEFAULT, Limits
+from demo.ui.choices import DEFAULT
 from demo.ui.controls import Controls, client_side, experiment_of
+from demo.ui.lending import LENT
+from demo.ui.limits import Limits, Visitors
 from demo.ui.notes import connect_notes, sentence_note
 from demo.ui.running import DEVICE, Run, connect_runs
 from demo.ui.surveying import ATTACK_TAB, map_tab, sweep_tab
@@ -29,6 +31,7 @@ see what it tells.
 
 def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None) -> gr.Blocks:
     """The whole app; `launch()` of the result serves it."""
+    visitors = Visitors(limits)
     with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
         gr.Markdown(INTRO, elem_classes="ls-intro")
         with gr.Tabs(selected=ATTACK_TAB, elem_id="tabs") as tabs:
@@ -42,10 +45,14 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
                 mapping = map_tab(controls, tabs, limits, device)
             with gr.Tab("Sweep", id="sweep"):
                 sweeping = sweep_tab(controls, tabs, limits, device)
-        connect_runs([attacking(controls, stage, limits, device), mapping, sweeping])
+        connect_runs([attacking(controls, stage, limits, device), mapping, sweeping], visitors)
         connect_notes(controls, limits, device)
-        gr.api(endpoint(limits, device), api_name="attack", concurrency_id=DEVICE, concurrency_limit=1)
-    threading.Thread(target=warm_up, args=(replace(DEFAULT, model=model, device=device),), daemon=True).start()
+        gr.api(endpoint(limits, device, visitors), api_name="attack", concurrency_id=DEVICE, concurrency_limit=1)
+    first = replace(DEFAULT, model=model, device=device)
+    if LENT:
+        load(first.model, first.weights, first.device)  # workers inherit it; nothing may be computed here
+    else:
+        threading.Thread(target=warm_up, args=(first,), daemon=True).start()
     return page
 
 

@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +12,15 @@ from demo.defenses import parse
 from demo.engine import Experiment
 from demo.reports import reports, survey_title, sweep_title
 from demo.slices import SLICES
-from demo.surveys import STRENGTHS, cells, sweep
+from demo.surveys import STRENGTHS, Reading, cells, survey, sweep
 from demo.ui import components
-from demo.ui.api import guarded
-from demo.ui.choices import Limits, clamp
+from demo.ui.api import broken_off, guarded
+from demo.ui.choices import clamp
 from demo.ui.components import drawing_of
 from demo.ui.controls import Controls, experiment_of
 from demo.ui.defending import only
+from demo.ui.lending import on_gpu
+from demo.ui.limits import Limits
 from demo.ui.notes import QUICKLY
 from demo.ui.running import Run
 
@@ -45,8 +47,8 @@ def map_tab(controls: Controls, tabs: gr.Tabs, limits: Limits, device: str | Non
     picture = components.survey("map", "leakscopeMap", elem_id="map")
 
     def planned(seconds: float, *values: Any) -> tuple[str, Sequence[Experiment]]:
-        base = replace(experiment_of(values, limits, device), seconds=clamp(seconds, 1.0, limits.seconds))
-        return survey_title(base), tuple(cells(base))
+        base = experiment_of(values, limits, device)
+        return survey_title(base), paced(cells(base), seconds, limits)
 
     def taken(model: str, frozen: bool, event: gr.EventData) -> tuple[str, gr.Tabs]:
         """The picked place -> the drawing of the Attack tab, which comes to the front."""
@@ -71,8 +73,8 @@ def sweep_tab(controls: Controls, tabs: gr.Tabs, limits: Limits, device: str | N
     picture = components.survey("sweep", "leakscopeSweep", elem_id="sweep")
 
     def planned(seconds: float, defense: str, texts: str, *values: Any) -> tuple[str, Sequence[Experiment]]:
-        base = replace(experiment_of(values, limits, device), seconds=clamp(seconds, 1.0, limits.seconds), defenses=())
-        return sweep_title(base), tuple(sweep(base, defense, strengths_in(texts)))
+        base = replace(experiment_of(values, limits, device), defenses=())
+        return sweep_title(base), paced(sweep(base, defense, strengths_in(texts)), seconds, limits)
 
     def taken(event: gr.EventData) -> list[Any]:
         """The picked point -> that defense in the Attack tab, which comes to the front."""
@@ -92,6 +94,32 @@ def budget(seconds: float, limits: Limits) -> gr.Slider:
     return gr.Slider(1, most, min(seconds, most), step=1, label="Seconds each", min_width=220)
 
 
+def paced(experiments: Iterable[Experiment], seconds: float, limits: Limits) -> tuple[Experiment, ...]:
+    """With a budget each that leaves the survey as a whole within its limit: others wait for its end."""
+    planned = tuple(experiments)
+    budget = clamp(seconds, 1.0, max(1.0, min(limits.seconds, limits.survey / len(planned))))
+    return tuple(replace(experiment, seconds=budget) for experiment in planned)
+
+
+def read(experiment: Experiment) -> Iterator[Reading]:
+    """What goes wrong with one experiment is told in its place, and the others go on."""
+    reading = Reading(experiment)
+    try:
+        for reading in survey([experiment]):
+            yield reading
+    except Exception as problem:
+        yield replace(reading, done=True, reason=broken_off(problem))
+
+
+read_on_gpu = on_gpu(read)
+
+
+def surveyed(experiments: Sequence[Experiment]) -> Iterator[Reading]:
+    """A GPU is lent for one experiment at a time."""
+    for experiment in experiments:
+        yield from read_on_gpu(experiment)
+
+
 def buttons(name: str) -> tuple[gr.Button, gr.Button]:
     return gr.Button("Start", variant="primary", elem_id=f"{name}-go"), gr.Button("Stop", elem_id=f"{name}-stop")
 
@@ -105,7 +133,7 @@ def streaming(planned: Callable[..., tuple[str, Sequence[Experiment]]]) -> Calla
         except ValueError as problem:
             yield json.dumps({"run": secrets.token_hex(4), "error": str(problem)})
             return
-        for report in guarded(reports(title, experiments)):
+        for report in guarded(reports(title, experiments, survey=surveyed)):
             yield json.dumps({**report, "run": report["run"] or secrets.token_hex(4)}, separators=(",", ":"))
 
     return stream

@@ -1,0 +1,41 @@
+"""Where attacks run: on a GPU that a Space lends for each run (ZeroGPU), else right here.
+
+A lent GPU is seen by a forked worker only: what goes in and what comes out is pickled, and nothing else comes back. The
+process that forks must never have run a backward pass: autograd sets up its threads once, for the devices that it then
+sees, and a worker that inherits them has none for its GPU. So where GPUs are lent, the page itself computes nothing.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from gradio.utils import is_zero_gpu_space
+
+from demo.engine import Experiment
+from demo.models import MODELS
+
+try:
+    import spaces
+except ImportError:  # not on a Space
+    spaces = None
+
+Item = TypeVar("Item")
+LENT = spaces is not None and is_zero_gpu_space()
+STARTING = 5.0  # seconds for a worker to start, to fit a lens and to say its last word
+LOADING = 0.1  # seconds for each million of parameters
+
+
+def on_gpu(stream: Callable[[Experiment], Iterator[Item]]) -> Callable[[Experiment], Iterator[Item]]:
+    """The same generator function, on a lent GPU where there is one. It must end its own errors: only their names would
+    come through, and their texts, with values, would be logged."""
+    return spaces.GPU(duration=borrowed)(stream) if spaces else stream
+
+
+def borrowed(experiment: Experiment) -> float:
+    """For how long the GPU is asked for: shorter is served sooner, and a visitor has a few minutes a day."""
+    return round(experiment.seconds + STARTING + LOADING * size(experiment.model))
+
+
+def size(model: str) -> float:
+    """Millions of parameters, roughly: the layers' matrices and the table of words."""
+    shape: Any = MODELS[model]
+    return (shape.layers * shape.hidden * (4 * shape.hidden + 2 * shape.ffn) + 31e3 * shape.hidden) / 1e6

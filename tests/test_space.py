@@ -1,0 +1,133 @@
+"""On a Space: its settings, and attacks on a GPU that is lent for the run."""
+
+import json
+import os
+import pickle
+import re
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+
+import app
+from demo.engine import Experiment
+from demo.messages import messages
+from demo.models import MODELS
+from demo.serving import APP, serve
+from demo.surveys import survey
+from demo.ui import api, lending, notes
+from demo.ui.choices import DEFAULT
+from demo.ui.lending import borrowed, on_gpu
+from demo.ui.limits import Limits
+from tests.test_server import ENDLESS, SENTENCE, finished, run
+
+PINS = dict(re.findall(r"^([\w-]+)==(\S+)", (APP.parent / "requirements.txt").read_text(), re.M))
+
+
+@pytest.fixture(scope="module")
+def card():
+    _, front, text = (APP.parent / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    assert text.lstrip().startswith("# Leakscope")
+    return yaml.safe_load(front)
+
+
+def test_the_space_is_described(card):
+    assert card["sdk"] == "gradio"
+    assert card["sdk_version"] == PINS["gradio"]
+    assert (APP.parent / card["app_file"]) == APP
+    assert card["python_version"] == "3.12"  # a string: as a number, 3.10 would be 3.1
+    assert 0 < len(card["short_description"]) <= 60
+    assert card["license"] == "mit"
+    assert re.fullmatch(r"\d+[mh]", card["startup_duration_timeout"])
+    assert set(card["models"]) <= {shape.hub for shape in MODELS.values()}
+    assert {card["colorFrom"], card["colorTo"]} <= {"red", "blue", "indigo", "purple", "pink", "gray"}
+    assert card["title"]
+    assert card["emoji"]
+    assert all(re.fullmatch(r"[a-z-]+", tag) for tag in card["tags"])
+
+
+def test_the_gpu_is_asked_for_as_long_as_the_budget_and_a_margin():
+    short = replace(DEFAULT, seconds=3)
+    assert 3 + 3 <= borrowed(short) <= 3 + 15
+    assert borrowed(replace(short, seconds=60)) == borrowed(short) + 57
+    assert borrowed(replace(short, model="bert-large")) > borrowed(short) + 10  # which is more to load
+    longest = Limits.from_environment({}, "cuda", lent=True).seconds
+    assert all(borrowed(Experiment("a", model=model, seconds=longest)) <= 120 for model in MODELS)
+
+
+def test_without_a_space_nothing_is_wrapped():
+    """One code path: the very same function where no GPU is lent."""
+    if lending.spaces is None:
+        assert on_gpu(api.attacked) is api.attacked
+    assert not lending.LENT
+
+
+def test_what_crosses_to_a_worker_and_back_can_be_pickled(minilm):
+    experiment = replace(DEFAULT, slice="query", layers=(0,), seconds=5)
+    for item in (experiment, *messages(experiment), *survey([experiment])):
+        pickle.loads(pickle.dumps(item))
+
+
+def test_where_gpus_are_lent_the_page_itself_computes_nothing(monkeypatch):
+    """A backward pass before the fork would leave the workers without autograd's threads for their GPU."""
+    monkeypatch.setattr(notes, "LENT", True)
+    monkeypatch.setattr(notes, "set_up", lambda experiment: pytest.fail("a training step was taken"))
+    about, cost = notes.attack_note(DEFAULT)
+    assert about
+    assert not cost
+
+
+@pytest.mark.parametrize(
+    ("environment", "host"),
+    [({}, "127.0.0.1"), ({"LEAKSCOPE_HOST": "10.0.0.1"}, "10.0.0.1")],
+)
+def test_the_host(monkeypatch, environment, host):
+    monkeypatch.delenv("LEAKSCOPE_HOST", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert app.parse([]).host == host
+
+
+@pytest.fixture(scope="module")
+def space(tmp_path_factory):
+    """The app as a Space with lent GPUs starts it, and what the stand-in for `spaces` noted."""
+    noted = tmp_path_factory.mktemp("space") / "noted.jsonl"
+    noted.touch()
+    path = os.pathsep.join([str(Path(__file__).parent / "space"), os.environ.get("PYTHONPATH", "")])
+    with serve(PYTHONPATH=path, SPACES_ZERO_GPU="true", SPACE_ID="me/leakscope", SPACES_STANDIN=str(noted)) as address:
+        yield Client(address, verbose=False), lambda: list(map(json.loads, noted.read_text().splitlines()))
+
+
+def test_an_attack_runs_on_a_lent_gpu(space):
+    client, noted = space
+    told = run(client, slice="query", layers=[2], seconds=20)
+    assert told[-1]["end"]["certified"]
+    assert told[-1]["frame"]["tokens"] == told[0]["start"]["truth"]
+    asked = noted()[0]
+    assert asked["worker"] != asked["parent"]
+    assert 20 < asked["asked"] < 40
+    assert noted()[-1] == {"ended": asked["worker"]}
+
+
+def test_stop_ends_the_run_in_the_worker(space):
+    client, noted = space
+    endless = client.submit(api_name="/attack", sentence=SENTENCE, **ENDLESS)
+    next(iter(endless))
+    endless.cancel()
+    started = time.perf_counter()
+    while "stopped" not in noted()[-1]:
+        assert time.perf_counter() - started < ENDLESS["seconds"] / 2
+        time.sleep(0.1)
+    assert run(client, slice="all")[-1]["end"]["certified"]  # and the worker takes the next run
+
+
+def test_what_is_wrong_is_told_from_the_worker(space):
+    client, noted = space
+    before = len(noted())
+    with pytest.raises(AppError, match="span cannot attack this: no attention matrix"):
+        finished(client.submit(api_name="/attack", sentence=SENTENCE, attack="span", layers=[3]))
+    assert len(noted()) > before  # it was found out there, where the step is taken
