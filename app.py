@@ -23,6 +23,7 @@ from demo.models import MODELS, pick_device, unavailable
 from demo.ui.components import head, routes
 from demo.ui.lending import LENT
 from demo.ui.limits import Limits
+from demo.ui.linking import opening
 from demo.ui.page import build
 from demo.ui.running import line_route
 
@@ -59,7 +60,8 @@ def main(arguments: list[str] | None = None) -> int:
     # api_open would let programs attack past the line of those who wait.
     page.queue(max_size=limits.queue, api_open=False).launch(
         server_name=options.host, server_port=options.port, theme=THEME,
-        head=head(), footer_links=[], run_history=False, enable_monitoring=False, ssr_mode=False, show_error=True,
+        head=head() + opening(), footer_links=[],
+        run_history=False, enable_monitoring=False, ssr_mode=False, show_error=True,
         app_kwargs={"routes": [*routes(), line_route(page)]},
     )  # fmt: skip
     return 0

@@ -13,7 +13,7 @@ import { GONE, Line, SETTLED } from "./stage/line.js";
 const REST_ON_LAST = 4000;
 
 export class Stage {
-  constructor(root, { plotly: url, recording } = {}) {
+  constructor(root, { plotly: url, recording, view = {} } = {}) {
     this.root = root;
     this.player = new Player(() => this.paint(), () => this.endLoop(), () => this.rest());
     this.line = new Line((place) => {
@@ -22,6 +22,8 @@ export class Stage {
     });
     this.buildParts();
     this.begin(null, "empty");
+    if (view.projection === "3d") this.map.pick(1);
+    this.player.setSpeed(Number(view.speed));
     root.addEventListener("keydown", (event) => this.key(event));
     new MutationObserver(() => this.setTheme()).observe(document.body, { attributeFilter: ["class"] });
     if (recording) this.loadRecording(recording);

@@ -97,6 +97,12 @@ export class Player {
     this.playing = false;
   }
 
+  setSpeed(speed) {
+    if (!SPEEDS.includes(speed)) return;
+    this.pace.value = speed;
+    this.hasten(speed);
+  }
+
   hasten(speed) {
     this.speed = speed;
     if (!this.playing) return;

@@ -7,6 +7,9 @@ components  the stage and the model drawing, as Gradio components around assets/
 defending   the defenses' controls
 controls    all of the client's controls, and how their values make an experiment
 notes       what the controls say of each other
+fields      kinds of values as links write them
+links       the whole experiment and the view as a link
+linking     opening and copying links
 running     runs that a visitor starts and stops
 api         the same run for programs
 surveying   the tabs Map and Sweep

@@ -46,12 +46,20 @@ def survey(script: str, screen: str, **kwargs: Any) -> gr.HTML:
     )  # fmt: skip
 
 
+def links(**kwargs: Any) -> gr.HTML:
+    """What is said of links: of the one that was opened, and of the one that is copied."""
+    return gr.HTML(
+        "", html_template='<div class="ls-links"></div>', js_on_load=LINKS_JS, apply_default_css=False, **kwargs
+    )
+
+
 # `element` holds the template's div; a message that comes before the script has loaded waits for it. The stage is on
 # window for the buttons that speak to it without the server.
 STAGE_JS = """
 const ready = import(new URL('static/assets/stage.js', document.baseURI)).then(({ Stage }) => {
     window.leakscope = new Stage(element.querySelector('.ls-stage'), {
         plotly: 'static/plotly.min.js', recording: 'static/assets/recordings/default.json',
+        view: window.leakscopeView,
     });
     return window.leakscope;
 });
@@ -96,6 +104,18 @@ watch('value', () => {
     const value = props.value;
     if (value) ready.then((survey) => survey.receive(JSON.parse(value)));
 });
+"""
+LINKS_JS = """
+const ready = import(new URL('static/assets/links.js', document.baseURI)).then(({ Links }) => {
+    window.leakscopeLinks = new Links(element.querySelector('.ls-links'));
+    return window.leakscopeLinks;
+});
+const show = () => {
+    const value = props.value;
+    if (value) ready.then((links) => links.show(JSON.parse(value)));
+};
+show();
+watch('value', show);
 """
 
 

@@ -31,6 +31,8 @@ class Controls:
     said: gr.Markdown
     go: gr.Button
     stop: gr.Button
+    copy: gr.Button
+    links: gr.HTML
     preset: gr.Dropdown
     label: gr.Radio
     how: gr.Accordion
@@ -62,12 +64,14 @@ class Controls:
 
 def client_side(limits: Limits, model: str, note: str) -> Controls:
     """Lays out the controls, in reading order."""
-    gr.Markdown("### The client <small>private</small>", elem_classes="ls-side")
+    gr.Markdown("## The client <small>private</small>", elem_classes="ls-side")
     sentence = gr.Textbox(DEFAULT.sentence, label="The secret sentence", lines=2, max_lines=8, elem_id="sentence")
     said = gr.Markdown(note, elem_id="said", elem_classes="ls-note")
     with gr.Row():
-        go = gr.Button("Attack", variant="primary", elem_id="go")
-        stop = gr.Button("Stop", elem_id="stop")
+        go = gr.Button("Attack", variant="primary", elem_id="go", scale=2, min_width=110)
+        stop = gr.Button("Stop", elem_id="stop", min_width=70)
+        copy = gr.Button("Copy link", elem_id="copy-link", min_width=100)
+    links = components.links(elem_id="links")
     with gr.Row():
         preset = gr.Dropdown(list(PRESETS), value=None, label="Examples", elem_id="preset")
         label = gr.Radio([*LABELS, TURNS], value=DEFAULT.labels[0], label="Label the client trains on", elem_id="label")
@@ -87,7 +91,7 @@ def client_side(limits: Limits, model: str, note: str) -> Controls:
         names = [(MODELS[name].title, name) for name in limits.models]
         which = gr.Dropdown(names, value=model, label="Model", elem_id="model")
         weights = weight_menu(model)
-    gr.Markdown("### What leaks <small>click a block to expose it</small>", elem_classes="ls-side")
+    gr.Markdown("## What leaks <small>click a block to expose it</small>", elem_classes="ls-side", elem_id="leak")
     drawing = components.drawing(drawing_of(model, DEFAULT.slice, DEFAULT.layers), elem_id="drawing")
     defending = defense_controls()
     with gr.Row():
@@ -102,8 +106,8 @@ def client_side(limits: Limits, model: str, note: str) -> Controls:
             scale = gr.Number(0.02, label="Scale of random weights", minimum=1e-3, maximum=1)
         groups, own = settings_controls()
     return Controls(
-        sentence, said, go, stop, preset, label, how, dropout, frozen, batch, which, weights, drawing, attack, seconds,
-        about, knows, seed, scale, groups, own, defending,
+        sentence, said, go, stop, copy, links, preset, label, how, dropout, frozen, batch, which, weights, drawing,
+        attack, seconds, about, knows, seed, scale, groups, own, defending,
     )  # fmt: skip
 
 
@@ -128,10 +132,10 @@ def labels_for(choice: int | str, sentence: str) -> list[int]:
     return [choice]  # type: ignore[list-item]  # checked with all else that the browser sends
 
 
-def weight_menu(model: str) -> gr.Dropdown:
+def weight_menu(model: str, chosen: str | None = None) -> gr.Dropdown:
     """The kinds of weights; those that cannot be had here say so, and why once they are chosen."""
     kinds = [(f"{kind} (not here)" if unavailable(model, kind) else kind, kind) for kind in WEIGHTS]
-    return gr.Dropdown(kinds, value=MODELS[model].default, label="Weights", elem_id="weights")
+    return gr.Dropdown(kinds, value=chosen or MODELS[model].default, label="Weights", elem_id="weights")
 
 
 def settings_controls() -> tuple[list[gr.Group], list[Any]]:

@@ -48,7 +48,7 @@ def connect_notes(controls: Controls, limits: Limits, device: str | None) -> Non
         [dropout.change, frozen.change, batch.change], training_note, [dropout, frozen, batch], controls.how, **QUICKLY
     )
     gr.on([model.change, drawing.input, frozen.change], redrawn, [model, drawing, frozen], drawing, **QUICKLY)
-    model.change(weight_menu, model, controls.weights, **QUICKLY)
+    model.input(weight_menu, model, controls.weights, **QUICKLY)  # a link sets both
     gr.on(
         [
             attack.change, drawing.change, controls.weights.change, controls.knows.change, dropout.change,

@@ -17,6 +17,7 @@ from demo.ui.choices import DEFAULT
 from demo.ui.controls import Controls, client_side, experiment_of
 from demo.ui.lending import LENT
 from demo.ui.limits import Limits, Visitors
+from demo.ui.linking import connect_links
 from demo.ui.notes import connect_notes, sentence_note
 from demo.ui.running import DEVICE, Run, connect_runs
 from demo.ui.surveying import ATTACK_TAB, map_tab, sweep_tab
@@ -39,7 +40,7 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
                 with gr.Column(scale=2, min_width=340, elem_classes="ls-client"):
                     controls = client_side(limits, model, sentence_note(limits, model, DEFAULT.sentence))
                 with gr.Column(scale=3, min_width=340, elem_classes="ls-attacker"):
-                    gr.Markdown("### The attacker <small>sees only what glows</small>", elem_classes="ls-side")
+                    gr.Markdown("## The attacker <small>sees only what glows</small>", elem_classes="ls-side")
                     stage = components.stage(elem_id="stage")
             with gr.Tab("Map", id="map"):
                 mapping = map_tab(controls, tabs, limits, device)
@@ -47,6 +48,7 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
                 sweeping = sweep_tab(controls, tabs, limits, device)
         connect_runs([attacking(controls, stage, limits, device), mapping, sweeping], visitors)
         connect_notes(controls, limits, device)
+        connect_links(page, controls, tabs, limits, model, device)
         gr.api(endpoint(limits, device, visitors), api_name="attack", concurrency_id=DEVICE, concurrency_limit=1)
     first = replace(DEFAULT, model=model, device=device)
     if LENT:

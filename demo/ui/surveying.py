@@ -28,12 +28,12 @@ ATTACK_TAB = "attack"
 LONGEST = 60.0  # seconds a place or a strength
 MOST_STRENGTHS = 20
 MAP = """
-### Where the model leaks
+## Where the model leaks
 Each place of the model is attacked alone, with the sentence, model, training, defenses and attack of the Attack tab.
 Click a finished one to see its attack.
 """
 SWEEP = """
-### How strong a defense must be
+## How strong a defense must be
 The slice of the Attack tab is attacked under one defense, from weak to strong. What training loses is told by how much
 the shared gradient still points where the clean one does. Click a point to see its attack.
 """
