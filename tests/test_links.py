@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import random
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import gradio as gr
 import pytest
@@ -77,7 +78,8 @@ def plain():
         with gr.Blocks():
             return [control.value for control in client_side(LIMITS, DEFAULT.model, "").values]
 
-    return asyncio.run(build())  # Blocks would make a loop of its own, and never close it
+    with ThreadPoolExecutor() as thread:  # Blocks would make a loop of its own, and never close it
+        return thread.submit(lambda: asyncio.run(build())).result()
 
 
 def opened(values, plain):

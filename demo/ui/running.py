@@ -29,7 +29,8 @@ START_JS = """(ticket) => {
     screen.wanted = busy && next;
     screen.busy = true;
     const phone = matchMedia('(max-width: 959px)').matches;  // one column: the picture has to come into view
-    if (phone) screen.root.scrollIntoView({ behavior: 'smooth' });
+    const calm = matchMedia('(prefers-reduced-motion: reduce)').matches;
+    if (phone) screen.root.scrollIntoView({ behavior: calm ? 'auto' : 'smooth' });
     return busy ? ticket : next;
 }"""
 GONE_JS = """(ticket) => {
