@@ -4,6 +4,7 @@
 import { calm, build, html, nextPaint, pause } from "./stage/dom.js";
 import { Announcer } from "./stage/announcer.js";
 import { Tiles, MARKS, inPlace } from "./stage/tiles.js";
+import { TokenTable } from "./stage/table.js";
 import { Chart, Strip } from "./stage/curves.js";
 import { WordMap } from "./stage/map.js";
 import { loadPlotly } from "./stage/projection.js";
@@ -119,6 +120,7 @@ export class Stage {
   setStart(start) {
     this.start = start;
     this.tiles.begin(start.truth ?? [], start.breaks);
+    this.table.begin(start.breaks);
     this.settle();
   }
 
@@ -173,6 +175,7 @@ export class Stage {
     if (this.root.dataset.state !== "recorded") this.announcer.say(verdict || status);
     if (!frame) return;
     this.tiles.draw(frame);
+    this.table.draw(frame, this.start?.truth);
     this.maskKey.hidden = !frame.masks;
     this.drawCurves(frame);
     this.map.show(this.frames, this.shown);
@@ -226,6 +229,7 @@ export class Stage {
   buildParts() {
     this.root.classList.add("ls-stage");
     this.tiles = new Tiles();
+    this.table = new TokenTable();
     this.announcer = new Announcer();
     this.title = html("span", { class: "ls-title" });
     this.device = html("span", { class: "ls-badge" });
@@ -244,23 +248,33 @@ export class Stage {
     for (const name of ["strip", "objective", "found"]) build(this[name].title, { class: "ls-caption ls-explained", title: EXPLAINED[name] });
     this.root.replaceChildren(
       html("div", { class: "ls-head" }, this.title, this.device, this.recorded, this.exposed),
-      this.buildTools(), this.tiles.node, this.status, this.announcer.node,
+      this.buildTools(), this.tiles.node, this.table.node, this.status, this.announcer.node,
       html("div", { class: "ls-plots" }, this.map.node, html("div", { class: "ls-curves" }, this.strip.node, this.objective.node, this.found.node)),
       this.player.node, this.verdict,
     );
   }
 
   buildTools() {
-    const compare = html("button", { type: "button", class: "ls-button ls-compare", "aria-pressed": "false" }, "Compare with the truth");
-    compare.addEventListener("click", () => {
-      this.tiles.compare(!this.tiles.comparing);
-      compare.setAttribute("aria-pressed", this.tiles.comparing);
-      this.paint();
+    const compare = this.switch("Compare with the truth", (on) => [this.tiles, this.table].forEach((view) => view.compare(on)));
+    const table = this.switch("Table", (on) => {
+      this.tiles.node.hidden = on;
+      this.table.node.hidden = !on;
     });
     const key = Object.entries(MARKS).map(([mark, { symbol, words }]) =>
       html("span", { "data-mark": mark }, html("b", { class: "ls-symbol" }, symbol), ` ${words}`));
     this.maskKey = html("span", { hidden: "" }, html("b", { class: "ls-swatch" }), " what dropout kept");
-    return html("div", { class: "ls-tools" }, html("span", { class: "ls-key" }, ...key, this.maskKey), compare);
+    return html("div", { class: "ls-tools" }, html("span", { class: "ls-key" }, ...key, this.maskKey), html("span", { class: "ls-switches" }, table, compare));
+  }
+
+  switch(name, act) {
+    const button = html("button", { type: "button", class: "ls-button ls-switch", "aria-pressed": "false" }, name);
+    button.addEventListener("click", () => {
+      const on = button.getAttribute("aria-pressed") !== "true";
+      button.setAttribute("aria-pressed", on);
+      act(on);
+      this.paint();
+    });
+    return button;
   }
 }
 
