@@ -22,7 +22,7 @@ export class Picture extends Survey {
     const crowded = step < 4 * em, top = 1.8 * em, bottom = height - (crowded ? 4.6 : 3.4) * em; // then labels stand on two levels
     const x = (n) => left + (n + 0.5) * step, y = (percent) => bottom - (percent / 100) * (bottom - top);
     const focused = [...this.svg.querySelectorAll(".ls-point")].indexOf(document.activeElement);
-    this.svg.replaceChildren(...this.axes(report, { x, y, em, left, right: width - em, crowded }), ...LINES.map((line) => this.line(line, report, x, y)),
+    this.svg.replaceChildren(...this.axes(report, { x, y, em, left, right: width - em, crowded }), ...LINES.map((line) => this.curve(line, report, x, y)),
       ...report.readings.map((row, n) => this.point(row, { at: x(n), step, top, bottom, y, em })));
     if (report.now) this.svg.append(svg("text", { class: "ls-now", x: x(report.readings.length), y: y(50), "text-anchor": "middle" }, "…"));
     if (focused >= 0) this.svg.querySelectorAll(".ls-point")[focused]?.focus();
@@ -48,7 +48,7 @@ export class Picture extends Survey {
     return [...levels, ...strengths, text({ x: (left + right) / 2, y: y(0) + (crowded ? 4.2 : 3) * em, "text-anchor": "middle" }, `${name}: weak to strong`)];
   }
 
-  line({ of, colour, dashed = "none" }, { readings }, x, y) {
+  curve({ of, colour, dashed = "none" }, { readings }, x, y) {
     const d = readings.map((row, n) => `${n ? "L" : "M"}${x(n).toFixed(1)} ${y(row.reason ? 0 : of(row)).toFixed(1)}`).join("");
     return svg("path", { class: "ls-curve", d, style: `stroke: var(${colour}); stroke-dasharray: ${dashed}` });
   }
