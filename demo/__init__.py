@@ -11,6 +11,7 @@ In reading order, each importing only what stands above it:
     leak        what each party knows; the certificate
     subspace    an exposed matrix as the span of its layer's inputs
     matching    how far dummies are from the leak, without building their gradients
+    evidence    how likely a guess makes the leak, under known noise
     lens        what a token becomes inside the network, guessed from the token alone
     judges      how far whole guesses are from the leak, and which words would fit
     sieve       the same question to the whole vocabulary, where one vector is all that is known

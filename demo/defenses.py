@@ -130,7 +130,17 @@ class Sign(Defense):
         return {name: value.sign() for name, value in gradient.items()}
 
 
-DEFENSES: dict[str, type[Defense]] = {"noise": Noise, "prune": Prune, "mask": Mask, "round": Round, "sign": Sign}
+@dataclass(frozen=True)
+class Average(Defense):
+    """Secure aggregation, ideally: of several clients' gradients only the mean is ever seen (`demo.leak.share`)."""
+
+    about: ClassVar = "Only the mean over several clients is seen; the others' sentences are of our own making."
+    clients: int = setting(4, "clients in the mean, each with one sentence", 1, 8)
+
+
+DEFENSES: dict[str, type[Defense]] = {
+    "noise": Noise, "prune": Prune, "mask": Mask, "round": Round, "sign": Sign, "average": Average,
+}  # fmt: skip
 
 
 def defended(
@@ -195,9 +205,10 @@ def parse(text: str) -> Defense:
     strength: Any = value
     if not first.metadata["choices"]:
         try:
-            strength = float(value)
+            strength = type(strength_of(default))(value)
         except ValueError:
-            raise ValueError(f"the strength of {name} is {value!r}: give a number") from None
+            kind = "whole number" if isinstance(strength_of(default), int) else "number"
+            raise ValueError(f"the strength of {name} is {value!r}: give a {kind}") from None
     return with_settings(default, name, [(first.name, strength)])
 
 

@@ -62,7 +62,8 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A snapshot with its scores, a batch's sentences in the order of the true ones they are most like."""
+    """A snapshot with its scores, a batch's sentences in the order of the true ones they are most like; those that are
+    other clients' are left out."""
 
     snapshot: Snapshot
     text: str

@@ -11,13 +11,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from demo.defenses import Defense, Gradient, Mask, Noise, Prune, Round, averaged, defended, repeated
+from demo.defenses import Average, Defense, Gradient, Mask, Noise, Prune, Round, averaged, defended, repeated
 from demo.models import Model, ModelError
 from demo.network import NONE, Masks, Network
 from demo.slices import Piece, all_pieces, modules
 
 MOST_DROPOUT = 0.4
 MOST_SENTENCES = 8
+STRANGERS = (  # what other clients train on, where their gradients are averaged with ours: sentence, label
+    ("The bakery opens at seven.", 1), ("My sister plays the cello.", 0), ("Rain fell on the tents all night.", 1),
+    ("He sold his old bicycle yesterday.", 0), ("The ferry leaves from the north pier.", 1),
+    ("Nobody answered the door.", 0), ("Her garden is full of roses.", 1), ("The meeting was moved to Friday.", 0),
+    ("Our cat sleeps on the piano.", 1), ("They painted the kitchen green.", 0),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +105,11 @@ def share(
     model: Model, secret: Secret, pieces: Sequence[Piece], length: bool = True, label: bool = True,
     defenses: Sequence[Defense] = (), seed: int = 0,
 ) -> Leak:  # fmt: skip
-    """What the client sends: the chosen pieces, and whether the attacker is told the lengths and the labels."""
+    """What the client sends: the chosen pieces, and whether the attacker is told the lengths and the labels.
+
+    Where clients are averaged, the leak is that of a batch in which our sentence is the first.
+    """
+    secret = among_strangers(model, secret, defenses, seed)
     if not defenses:
         gradient = gradient_of(model, secret.sentences, secret.labels, pieces, secret.masks)
     else:
@@ -111,6 +121,25 @@ def share(
     labels = secret.labels if label else None
     batch = len(secret.sentences)
     return Leak(model, tuple(pieces), gradient, lengths, labels, batch, secret.dropout, tuple(defenses))
+
+
+def among_strangers(model: Model, secret: Secret, defenses: Sequence[Defense], seed: int) -> Secret:
+    """The batch of all clients whose gradients are averaged: ours, and others' drawn from the seed."""
+    others = sum(defense.clients - 1 for defense in defenses if isinstance(defense, Average))
+    if not others:
+        return secret
+    if len(secret.sentences) > 1 or others >= MOST_SENTENCES:
+        raise ValueError(
+            f"{len(secret.sentences)} sentences and {others} other clients: give one sentence, and at most 7"
+        )
+    generator = torch.Generator().manual_seed(seed + 2**33)
+    drawn = [STRANGERS[n] for n in torch.randperm(len(STRANGERS), generator=generator)[:others].tolist()]
+    crowd = Secret.of(
+        model, [model.encode(text) for text, _ in drawn], [label for _, label in drawn], secret.dropout, seed + 1
+    )
+    return Secret(
+        secret.sentences + crowd.sentences, secret.labels + crowd.labels, secret.dropout, secret.masks + crowd.masks
+    )
 
 
 def examples_of(

@@ -36,11 +36,13 @@ class Matcher:
         self.model, self.alpha, self.lengths = leak.model, alpha, tuple(lengths)
         self.pieces, self.gradient = matched(leak.pieces, leak.gradient), leak.gradient
         self.modules = {piece.module: modules(leak.model.net)[piece.module] for piece in self.pieces}
-        self.factors = {
-            piece.name: _factors(leak.gradient[piece.name])
+        self.linear = [
+            piece.name
             for piece in self.pieces
             if isinstance(self.modules[piece.module], nn.Linear) and piece.kind == "weight"
-        }
+        ]
+        low = not any(leak.blur(piece) for piece in self.pieces)  # what was blurred has no low rank to make use of
+        self.factors = {name: _factors(leak.gradient[name]) for name in self.linear} if low else {}
         self.squares = {piece.name: leak.gradient[piece.name].square().sum() for piece in self.pieces}
         self.sent = {piece.name: leak.sent(piece) for piece in self.pieces} if leak.sparse else {}
 
@@ -103,9 +105,12 @@ class Matcher:
 
     def _products(self, piece: Piece, x: Tensor, delta: Tensor) -> tuple[Tensor, Tensor]:
         """⟨g′, g⟩ and ‖g′‖² of each row."""
-        if piece.name in self.factors and not self.sent:
-            left, right = self.factors[piece.name]
-            dot = ((x @ right) * (delta @ left)).sum((1, 2))
+        if piece.name in self.linear and not self.sent:
+            if self.factors:
+                left, right = self.factors[piece.name]
+                dot = ((x @ right) * (delta @ left)).sum((1, 2))
+            else:
+                dot = ((x @ self.gradient[piece.name].T) * delta).sum((1, 2))
             return dot, ((x @ x.mT) * (delta @ delta.mT)).sum((1, 2))
         small = self._built(piece, x, delta)
         return (small * self._leaked(piece, delta)).sum((1, 2)), small.square().sum((1, 2))

@@ -121,9 +121,11 @@ def _found(leak: Leak) -> Iterator[View]:
             yield View(piece, gradient, layer, heads, one_row, leak.blur(piece), most if leak.defenses else None)
 
 
-def _difficulty(leak: Leak, view: View) -> tuple[bool, int, int]:
+def _difficulty(leak: Leak, view: View) -> tuple[bool, int, int, int]:
+    """Under noise, what still shows of a span counts first; then how near it is to the embeddings."""
     exact = view.layer < leak.model.layers and leak.model.net.reads_embeddings(view.layer)
-    return view.read_row_only, 0 if exact else view.layer, ORDER.index(view.part)
+    hidden = -view.rank if leak.veiled and view.blur else 0
+    return view.read_row_only, hidden, 0 if exact else view.layer, ORDER.index(view.part)
 
 
 def _most(leak: Leak, one_row: bool) -> int | None:

@@ -18,6 +18,7 @@ STRENGTHS: dict[str, tuple[float | str, ...]] = {  # from weak to strong, around
     "prune": (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999),
     "mask": (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99),
     "round": ("fp16", "int8"),
+    "average": (1, 2, 3, 4, 5, 6, 7, 8),
 }
 
 

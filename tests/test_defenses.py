@@ -1,5 +1,6 @@
 """Each defense beside its definition, what it changes for the attacker, and what attacks make of it."""
 
+import itertools
 import math
 
 import pytest
@@ -9,15 +10,28 @@ from opacus.optimizers import DPOptimizer
 
 from demo.attacks import ATTACKS, Budget
 from demo.attacks.base import weighed
-from demo.defenses import DEFENSES, Mask, Noise, Prune, Round, Sign, defended, likeness, parse, strength_of, told_of
+from demo.defenses import (
+    DEFENSES,
+    Average,
+    Mask,
+    Noise,
+    Prune,
+    Round,
+    Sign,
+    defended,
+    likeness,
+    parse,
+    strength_of,
+    told_of,
+)
 from demo.engine import Experiment, run, set_up
-from demo.leak import Secret, certify, share
+from demo.leak import STRANGERS, Secret, certify, share
 from demo.settings import settings_of
 from demo.slices import select
 from demo.subspace import basis_of, completed
 
 SENTENCE = "the nurse gave the old man his pills"
-EVERY = (Noise(1e-3), Noise(0.0), Prune(0.9), Mask(0.5), Round("fp16"), Round("int8"), Sign())
+EVERY = (Noise(1e-3), Noise(0.0), Prune(0.9), Mask(0.5), Round("fp16"), Round("int8"), Sign(), Average(3))
 
 
 def leak_of(model, defenses, name="query", layers=(1,), sentence="the dog bit the man", **more):
@@ -124,6 +138,25 @@ def test_they_combine_in_order():
     assert turned["a"].abs().sum() == 2
 
 
+def test_clients_are_averaged(tiny):
+    """Three clients: the mean of their three gradients, of which ours is one; the attacker is told of three."""
+    ours, mean = leak_of(tiny, ()), leak_of(tiny, (Average(3),))
+    assert mean.batch == 3
+    assert mean.lengths[0] == ours.lengths[0]
+    others = {}
+    for text, label in STRANGERS:
+        secret = Secret.of(tiny, [tiny.encode(text)], [label])
+        others[text] = share(tiny, secret, select(tiny, "query", (1,))).gradient["1.query.weight"]
+    rest = 3 * mean.gradient["1.query.weight"] - ours.gradient["1.query.weight"]
+    pairs = itertools.combinations(others.values(), 2)
+    assert min(float((rest - a - b).norm()) for a, b in pairs) < 1e-4 * float(rest.norm())
+
+
+def test_averaging_takes_one_sentence_of_each_client(tiny):
+    with pytest.raises(ValueError, match="give one sentence"):
+        leak_of(tiny, (Average(3),), sentence="one dog\ntwo dogs")
+
+
 def test_likeness_by_hand():
     one, other = (
         {"a": torch.tensor([3.0]), "b": torch.tensor([4.0])},
@@ -144,7 +177,7 @@ def test_every_defense_changes_the_leak(tiny, defense):
     assert covered.defenses == (defense,)
     same, other = leak_of(tiny, (defense,)), leak_of(tiny, (defense,), seed=1)
     assert torch.equal(same.gradient["1.query.weight"], covered.gradient["1.query.weight"])
-    drawn = isinstance(defense, Mask) or (isinstance(defense, Noise) and defense.noise_multiplier > 0)
+    drawn = isinstance(defense, Mask | Average) or (isinstance(defense, Noise) and defense.noise_multiplier > 0)
     assert torch.equal(other.gradient["1.query.weight"], covered.gradient["1.query.weight"]) is not drawn
 
 

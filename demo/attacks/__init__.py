@@ -5,6 +5,7 @@ from demo.attacks.best import Best
 from demo.attacks.certified import Certified
 from demo.attacks.descent import Descent
 from demo.attacks.grab import Grab
+from demo.attacks.likelihood import Likelihood
 from demo.attacks.robust import RobustSpan
 from demo.attacks.rows import Rows
 from demo.attacks.span import Span
@@ -31,6 +32,7 @@ ATTACKS: dict[str, Attack] = {
     "robust-span": RobustSpan(),
     "rows": Rows(),
     "grab": Grab(),
+    "likelihood": Likelihood(),
     "cosine": COSINE,
     "tag": TAG,
     "dlg": DLG,

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from demo.attacks.base import Attack, Budget, Snapshot
 from demo.attacks.certified import Certified
+from demo.attacks.likelihood import Likelihood
 from demo.attacks.robust import RobustSpan
 from demo.attacks.rows import Rows
 from demo.attacks.span import Span
@@ -23,6 +24,8 @@ class Best:
 
     def choose(self, leak: Leak) -> tuple[str, Attack, str]:
         """The name, the attack and the reason."""
+        if Likelihood().supports(leak) is None:
+            return "likelihood", Likelihood(), "the client adds noise, which only whole sentences outweigh"
         if Rows().supports(leak) is None and leak.weight("position") is not None:
             return "rows", Rows(), "the embedding rows hold the words and their places"
         if Span().supports(leak) is None:
