@@ -1,7 +1,7 @@
 /* The stage: the attacker's side of the wall. It keeps the frames of one run and draws any of them: token tiles, a status
    line, the map of word embeddings, curves and, for the span attack, the strip of candidate words.
    Words come from people: they reach the page through textContent, and Plotly through plain() only. */
-import { calm, build, html, nextPaint, pause } from "./stage/dom.js";
+import { calm, build, html, nextPaint, pause, uniqueId } from "./stage/dom.js";
 import { Announcer } from "./stage/announcer.js";
 import { Tiles, MARKS, inPlace } from "./stage/tiles.js";
 import { TokenTable } from "./stage/table.js";
@@ -97,14 +97,24 @@ export class Stage {
     this.paint();
   }
 
+  // What is still under way of a run is not shown any more.
   replay({ messages }) {
-    for (const message of messages) this.receive(message);
+    this.closed = this.run ?? this.closed;
+    const run = uniqueId();
+    for (const message of messages) this.receive({ ...message, run });
     if (!this.frames.length) return this.begin(null, "empty");
     this.root.dataset.state = "recorded";
     this.player.running = this.player.following = false;
     if (calm.matches) return this.paint();
     this.looping = true;
     this.player.play();
+  }
+
+  // A recording that somebody asked for: it stands at a frame, or plays once.
+  present(recording, frame = "play") {
+    this.replay(recording);
+    if (frame !== "play") return this.player.seek({ first: 0, last: Infinity }[frame] ?? frame);
+    this.looping = false;
   }
 
   begin(run, state) {

@@ -1,5 +1,15 @@
-"""Runs to play without computing: `python -m demo.recordings` makes those in assets/recordings, from real runs."""
+"""Runs to play without computing: `python -m demo.recordings` makes those in assets/recordings, from real runs.
 
+    python -m demo.recordings --only lesson-span,lesson-dlg
+
+A recording is one JSON object, the same whether it is made here or saved from the page (assets/stage/recording.js):
+
+    {"format": "leakscope-run", "version": 1, "messages": [{"start": …, "frame": …}, {"frame": …}, …, {…, "end": …}]}
+
+The messages are those of demo.messages, without the run's id: `start` in the first only, `end` in the last.
+"""
+
+import argparse
 import json
 import sys
 from collections.abc import Iterable
@@ -8,6 +18,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from demo.defenses import Noise
 from demo.engine import Experiment
 from demo.messages import Message, messages
 from demo.reports import reports, survey_title, sweep_title
@@ -16,8 +27,17 @@ from demo.surveys import STRENGTHS, cells, sweep
 FOLDER = Path(__file__).parent.parent / "assets" / "recordings"
 SENTENCE = "The patient was diagnosed with diabetes last week."
 
+FORMAT, VERSION = "leakscope-run", 1
+
 RECORDINGS = {
     "default": Experiment(SENTENCE, slice="query", layers=(3,)),  # what plays when the page opens
+    "lesson-all": Experiment(SENTENCE, slice="all", layers=()),
+    "lesson-span": Experiment(SENTENCE, slice="query", layers=(0,), attack="span"),
+    "lesson-dlg": Experiment(SENTENCE, slice="layer", layers=(3,), attack="dlg", seconds=10),
+    "lesson-dropout": Experiment(SENTENCE, slice="value", layers=(0,), attack="robust-span", dropout=0.3),
+    "lesson-dropout-deep": Experiment(SENTENCE, slice="query", layers=(2,), attack="certified", dropout=0.1),
+    "lesson-noise-weak": Experiment(SENTENCE, slice="layer", layers=(3,), seconds=20, defenses=(Noise(1e-6),)),
+    "lesson-noise-strong": Experiment(SENTENCE, slice="layer", layers=(3,), seconds=20, defenses=(Noise(1e-2),)),
 }
 MAPPED = Experiment(SENTENCE, slice="query", layers=(3,), seconds=15)
 SWEPT = replace(MAPPED, seconds=30)
@@ -31,24 +51,40 @@ def recorded(run: Iterable[Message]) -> str:
     """A run as a file: `start` once, and marked as recorded."""
     kept: list[Message] = []
     for message in run:
-        message = dict(message)
+        message = {part: told for part, told in message.items() if part != "run"}
         start = message.pop("start", None)
         if not kept:
             message["start"] = {**start, "recorded": True}
         kept.append(message)
-    return json.dumps({"messages": kept}, separators=(",", ":"), ensure_ascii=False)
+    file = {"format": FORMAT, "version": VERSION, "messages": kept}
+    return json.dumps(file, separators=(",", ":"), ensure_ascii=False)
 
 
 def main() -> None:
+    wanted = parse()
     FOLDER.mkdir(exist_ok=True)
-    for name, experiment in tqdm(RECORDINGS.items(), unit="run"):
-        run = list(messages(experiment))
+    for name in tqdm([name for name in RECORDINGS if name in wanted], unit="run"):
+        run = list(messages(RECORDINGS[name]))
         (FOLDER / f"{name}.json").write_text(recorded(run), encoding="utf-8")
         print(f"{name}: {len(run)} frames, {run[-1]['end']['headline']}", file=sys.stderr)
     for name, (title, experiments) in SURVEYS.items():
+        if name not in wanted:
+            continue
         *_, report = tqdm(reports(title, experiments), desc=name, unit="report")
         text = json.dumps({**report, "recorded": True}, separators=(",", ":"), ensure_ascii=False)
         (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
+
+
+def parse() -> list[str]:
+    """The names of the recordings to make: all, unless some are named."""
+    known = [*RECORDINGS, *SURVEYS]
+    parser = argparse.ArgumentParser(description="Makes the recordings in assets/recordings, from real runs.")
+    parser.add_argument("--only", default=",".join(known), metavar="NAMES", help=f"some of {', '.join(known)}")
+    wanted = [name.strip() for name in parser.parse_args().only.split(",")]
+    wrong = [name for name in wanted if name not in known]
+    if wrong:
+        parser.error(f"there is no recording {wrong[0]!r}: choose from {', '.join(known)}")
+    return wanted
 
 
 if __name__ == "__main__":

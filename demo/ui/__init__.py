@@ -13,5 +13,6 @@ linking     opening and copying links
 running     runs that a visitor starts and stops
 api         the same run for programs
 surveying   the tabs Map and Sweep
+teaching    the tab Lessons, and the panel of a lesson
 page        the page itself, and its events
 """

@@ -20,6 +20,7 @@ from demo.models import outline
 from demo.slices import SLICES, count, select, share
 
 ASSETS = Path(__file__).parent.parent.parent / "assets"
+STYLES = ("page.css", "stage.css", "survey.css", "lesson.css")
 PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 
 
@@ -191,11 +192,11 @@ def routes() -> list[BaseRoute]:
 
 def head() -> str:
     """Styles, and what the browser should fetch at once: the recording and every script."""
-    files = sorted([*ASSETS.glob("*.js"), *ASSETS.glob("stage/*.js"), *ASSETS.glob("survey/*.js")])
+    files = sorted([*ASSETS.glob("*.js"), *ASSETS.glob("*/*.js")])
     scripts = [file.relative_to(ASSETS).as_posix() for file in files]
     return "\n".join([
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        *(f'<link rel="stylesheet" href="static/assets/{name}">' for name in ("page.css", "stage.css", "survey.css")),
+        *(f'<link rel="stylesheet" href="static/assets/{name}">' for name in STYLES),
         *(f'<link rel="modulepreload" href="static/assets/{name}">' for name in scripts),
         '<link rel="preload" href="static/assets/recordings/default.json" as="fetch" crossorigin="anonymous">',
     ])  # fmt: skip

@@ -68,12 +68,12 @@ def chosen(values: Sequence[Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def only(defense: Defense) -> list[Any]:
-    """The controls' values under which this defense is on, and no other."""
+def values_of(defenses: Sequence[Defense]) -> list[Any]:
+    """The controls' values under which these defenses are on, and no others."""
     values: list[Any] = []
     for kind in DEFENSES.values():
-        this = type(defense) is kind
-        values += [this, *(getattr(defense, f.name) if this else gr.skip() for f in settings_of(kind))]
+        this = next((defense for defense in defenses if type(defense) is kind), None)
+        values += [this is not None, *(getattr(this, f.name) if this else gr.skip() for f in settings_of(kind))]
     return values
 
 

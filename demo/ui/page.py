@@ -21,6 +21,7 @@ from demo.ui.linking import connect_links
 from demo.ui.notes import connect_notes, sentence_note
 from demo.ui.running import DEVICE, Run, connect_runs
 from demo.ui.surveying import ATTACK_TAB, map_tab, sweep_tab
+from demo.ui.teaching import lesson_panel, lessons_tab
 
 TITLE = "Leakscope · watch a gradient give away its sentence"
 INTRO = """
@@ -41,11 +42,14 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
                     controls = client_side(limits, model, sentence_note(limits, model, DEFAULT.sentence))
                 with gr.Column(scale=3, min_width=340, elem_classes="ls-attacker"):
                     gr.Markdown("## The attacker <small>sees only what glows</small>", elem_classes="ls-side")
+                    panel = lesson_panel()
                     stage = components.stage(elem_id="stage")
             with gr.Tab("Map", id="map"):
                 mapping = map_tab(controls, tabs, limits, device)
             with gr.Tab("Sweep", id="sweep"):
                 sweeping = sweep_tab(controls, tabs, limits, device)
+            with gr.Tab("Lessons", id="lessons"):
+                lessons_tab(controls, panel, tabs, limits)
         connect_runs([attacking(controls, stage, limits, device), mapping, sweeping], visitors)
         connect_notes(controls, limits, device)
         connect_links(page, controls, tabs, limits, model, device)

@@ -18,7 +18,7 @@ from demo.ui.api import broken_off, guarded
 from demo.ui.choices import clamp
 from demo.ui.components import drawing_of
 from demo.ui.controls import Controls, experiment_of
-from demo.ui.defending import only
+from demo.ui.defending import values_of
 from demo.ui.lending import on_gpu
 from demo.ui.limits import Limits
 from demo.ui.notes import QUICKLY
@@ -79,7 +79,7 @@ def sweep_tab(controls: Controls, tabs: gr.Tabs, limits: Limits, device: str | N
     def taken(event: gr.EventData) -> list[Any]:
         """The picked point -> that defense in the Attack tab, which comes to the front."""
         try:
-            return [*only(parse(str(event._data.get("defense"))[:40])), gr.Tabs(selected=ATTACK_TAB)]
+            return [*values_of([parse(str(event._data.get("defense"))[:40])]), gr.Tabs(selected=ATTACK_TAB)]
         except ValueError as problem:
             raise gr.Error(str(problem), print_exception=False) from None
 

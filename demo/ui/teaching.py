@@ -1,0 +1,110 @@
+"""The tab Lessons, the panel in which a lesson walks through the page, and how its steps set the controls."""
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+import gradio as gr
+
+from demo.attacks import ATTACKS
+from demo.engine import Experiment
+from demo.lessons import for_the_page, lessons
+from demo.models import MODELS
+from demo.settings import settings_of
+from demo.ui.choices import DEFAULT, Limits, experiment_from, written
+from demo.ui.components import drawing_of
+from demo.ui.controls import OWN_SETTINGS, Controls
+from demo.ui.defending import values_of
+from demo.ui.notes import QUICKLY
+from demo.ui.surveying import ATTACK_TAB
+
+ABOUT = """
+### Lessons
+Short walks through recorded runs: nothing is computed, and you can leave at any time. Each step sets the controls, so
+that *Attack* then runs what it shows.
+"""
+
+
+# The panel may come after the click that opens a lesson, as its tab was never shown: it finds the name on window.
+PANEL_JS = """
+import(new URL('static/assets/lesson/panel.js', document.baseURI)).then(({ Panel }) => {
+    window.leakscopeLesson = new Panel(element.querySelector('.ls-lesson'), JSON.parse(props.value), {
+        recordings: 'static/assets/recordings/', onStep: (step) => trigger('select', step),
+    });
+    const asked = window.leakscopeWanted ?? new URLSearchParams(location.search).get('lesson');
+    if (asked) window.leakscopeLesson.open(asked);
+});
+"""
+LIST_JS = """
+import(new URL('static/assets/lesson/list.js', document.baseURI)).then(({ list }) => {
+    list(element.querySelector('.ls-lessons'), JSON.parse(props.value), (name) => {
+        window.leakscopeWanted = name;
+        window.leakscopeLesson?.open(name);
+        trigger('select', name);
+    });
+});
+"""
+
+
+def lesson_panel() -> gr.HTML:
+    """Above the stage; empty until a lesson is opened. Its `select` event tells the step on show."""
+    return gr.HTML(
+        for_the_page(), html_template='<div class="ls-lesson" hidden></div>', js_on_load=PANEL_JS,
+        apply_default_css=False, elem_id="lesson",
+    )  # fmt: skip
+
+
+def lessons_tab(controls: Controls, panel: gr.HTML, tabs: gr.Tabs, limits: Limits) -> None:
+    gr.Markdown(ABOUT, elem_classes="ls-intro")
+    listed = gr.HTML(
+        for_the_page(), html_template='<div class="ls-lessons"></div>', js_on_load=LIST_JS, apply_default_css=False,
+        elem_id="lessons",
+    )  # fmt: skip
+    walks = lessons()
+
+    def taken(event: gr.EventData) -> list[Any]:
+        """The step on show -> the controls."""
+        try:
+            step = walks[str(event._data.get("lesson"))].steps[int(event._data.get("step"))]
+        except (KeyError, IndexError, ValueError, TypeError):
+            raise gr.Error("there is no such step: open a lesson in the tab Lessons", print_exception=False) from None
+        opened = [gr.Accordion(open=step.point == name) for name in ("training", "defenses")]
+        return [gr.Tabs(selected=ATTACK_TAB), *opened, *control_values(experiment_for(step.controls, limits))]
+
+    listed.select(lambda: gr.Tabs(selected=ATTACK_TAB), None, tabs, **QUICKLY)
+    panel.select(taken, None, [tabs, controls.how, controls.defending.group, *controls.values], **QUICKLY)
+
+
+def experiment_for(controls: Mapping[str, Any], limits: Limits) -> Experiment:
+    """What a step sets, over the page's own defaults -> a checked experiment."""
+    asked: dict[str, Any] = {
+        "sentence": DEFAULT.sentence, "labels": DEFAULT.labels, "model": DEFAULT.model, "weights": None, "scale": 0.02,
+        "slice": DEFAULT.slice, "layers": DEFAULT.layers, "attack": DEFAULT.attack, "knows_length": True,
+        "knows_label": True, "seconds": DEFAULT.seconds, "seed": DEFAULT.seed, "settings": {},
+        "dropout": DEFAULT.dropout, "frozen_embeddings": DEFAULT.frozen_embeddings, "defenses": [],
+    }  # fmt: skip
+    unknown = controls.keys() - asked
+    if unknown:
+        raise ValueError(f"there is no control {min(unknown)!r}: choose from {', '.join(asked)}")
+    asked |= controls
+    return experiment_from(limits, **{**asked, "defenses": written(asked["defenses"])})
+
+
+def control_values(experiment: Experiment) -> list[Any]:
+    """The values of `Controls.values` under which the page asks for this experiment."""
+    weights, own = experiment.weights, dict(experiment.settings)
+    told = {"length": experiment.knows_length, "label": experiment.knows_label}
+    drawing = drawing_of(
+        experiment.model, experiment.slice, experiment.layers, experiment.frozen_embeddings, secrets.token_hex(4)
+    )
+    settings = [
+        own[field.name] if name == experiment.attack and field.name in own else getattr(ATTACKS[name], field.name)
+        for name in OWN_SETTINGS
+        for field in settings_of(ATTACKS[name])
+    ]
+    return [
+        experiment.sentence, experiment.labels[0], experiment.model,
+        weights.kind if weights else MODELS[experiment.model].default, weights.scale if weights else 0.02, drawing,
+        experiment.attack, [what for what, so in told.items() if so], experiment.seconds, experiment.seed,
+        experiment.dropout, experiment.frozen_embeddings, *values_of(experiment.defenses), *settings,
+    ]  # fmt: skip
