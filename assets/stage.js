@@ -7,7 +7,6 @@ import { Tiles, MARKS, inPlace } from "./stage/tiles.js";
 import { TokenTable } from "./stage/table.js";
 import { Chart, Strip } from "./stage/curves.js";
 import { WordMap } from "./stage/map.js";
-import { loadPlotly } from "./stage/projection.js";
 import { Player } from "./stage/player.js";
 import { GONE, Line, SETTLED } from "./stage/line.js";
 
@@ -29,9 +28,7 @@ export class Stage {
     new MutationObserver(() => this.setTheme()).observe(document.body, { attributeFilter: ["class"] });
     if (recording) this.loadRecording(recording);
     // Plotly is large: the tiles move first.
-    nextPaint().then(() => pause(50)).then(() => loadPlotly(url)).then(
-      () => this.map.ready(), (problem) => this.map.fail(problem),
-    );
+    nextPaint().then(() => pause(50)).then(() => this.map.load(url));
   }
 
   get frames() {

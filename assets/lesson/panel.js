@@ -4,7 +4,7 @@ import { calm, html, pause, uniqueId } from "../stage/dom.js";
 import { tabNamed, worded } from "./text.js";
 
 const PATIENCE = 100; // looks, 50 ms apart, for what is not on screen yet
-const SETTLING = [600, 900]; // milliseconds, in which controls open and the stage finds its size
+const SETTLING = [0, 600]; // milliseconds, in which controls open and the stage finds its size
 const KEYS = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 };
 
 export class Panel {
@@ -39,15 +39,17 @@ export class Panel {
   }
 
   // The name may come from a link: anybody can write one.
-  open(name) {
+  async open(name) {
     if (!Object.hasOwn(this.lessons, name)) return;
     this.lesson = this.lessons[name];
     this.at = 0;
     this.root.hidden = false;
     document.documentElement.classList.add("ls-teaching");
     for (const { recording } of this.lesson.steps) this.load(recording).catch(() => {}); // said when its step is shown
+    tabNamed("attack")?.click();
     this.show();
-    this.root.focus({ preventScroll: true });
+    await found(() => this.root.getClientRects().length).catch(() => {});
+    this.root.focus({ preventScroll: true }); // keys go to the lesson, once its tab is in front
   }
 
   leave() {
@@ -122,14 +124,12 @@ export class Panel {
     document.querySelector(".ls-pointed")?.classList.remove("ls-pointed");
     this.pointing = selector;
     if (!selector) return;
-    tabNamed("attack")?.click();
     const node = await found(() => [...document.querySelectorAll(selector)].find((part) => part.offsetParent)).catch(() => null);
     if (!node || this.pointing !== selector) return;
     node.classList.add("ls-pointed");
     for (const wait of SETTLING) {
-      this.reveal(node);
       await pause(wait);
-      if (this.pointing !== selector) return;
+      if (this.pointing === selector) this.reveal(node);
     }
   }
 

@@ -1,12 +1,7 @@
 /* The panel of the map: the same words in two dimensions or in three, one of them on show. */
 import { build, html, uniqueId } from "./dom.js";
-import { Projection } from "./projection.js";
-
-const TRAIL = 12;
-const EXPLAINED = "Each word is a vector of hundreds of numbers, its embedding. Principal component analysis (PCA) draws the directions in "
-  + "which these words differ most. Circles are the true words; filled marks are what the attacker guesses, and travel there.";
-const LEGEND = [["ls-of-truth", "○", "true word"], ["ls-of-right", "●", "guess in place"], ["ls-of-moved", "◆", "in the wrong place"],
-  ["ls-of-wrong", "✖", "wrong"], ["ls-of-crowd", "•", "other words"]];
+import { EXPLAINED, legend, trail } from "./mapping.js";
+import { Projection, loadPlotly } from "./projection.js";
 
 export class WordMap {
   constructor(root, changed) {
@@ -23,8 +18,7 @@ export class WordMap {
     this.node = html("div", { class: "ls-map" },
       html("div", { class: "ls-caption" }, html("span", { class: "ls-explained", title: EXPLAINED }, "Word embeddings, projected (PCA)"),
         html("span", { class: "ls-tabs", role: "tablist", "aria-label": "Dimensions of the map" }, ...this.tabs)),
-      ...this.panels,
-      html("div", { class: "ls-legend" }, ...LEGEND.map(([name, symbol, words]) => html("span", {}, html("b", { class: name }, symbol), ` ${words}`))));
+      ...this.panels, legend());
     this.pick(0);
   }
 
@@ -57,24 +51,17 @@ export class WordMap {
     this.projections[this.chosen].show(frames[shown], trail(frames, shown));
   }
 
-  ready() {
-    this.projections[this.chosen].pump();
-  }
-
-  fail(problem) {
-    for (const { host } of this.projections) host.dataset.note = `No map: ${problem.message}.`;
+  async load(plotly) {
+    try {
+      await loadPlotly(plotly);
+      this.projections[this.chosen].pump();
+    } catch (problem) {
+      for (const { host } of this.projections) host.dataset.note = `No map: ${problem.message}.`;
+    }
   }
 
   // Plotly takes its colours anew.
   refresh() {
     for (const projection of this.projections) projection.fresh = true;
   }
-}
-
-// The way here: the last quarter of the run so far, in a dozen positions.
-function trail(frames, shown) {
-  const stride = Math.ceil((shown + 1) / (4 * TRAIL));
-  const first = Math.max(0, Math.floor(shown / stride) - TRAIL + 1);
-  const places = Array.from({ length: TRAIL }, (_, k) => (first + k) * stride).filter((place) => place < shown);
-  return [...places.map((place) => frames[place]), frames[shown]];
 }

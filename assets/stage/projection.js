@@ -1,8 +1,8 @@
 /* The map of word embeddings, drawn by Plotly. */
 import { html, nextPaint, pause } from "./dom.js";
+import { labelled, spread } from "./mapping.js";
 import { markOf, short } from "./tiles.js";
 
-const CROWD = 24; // words
 const MARGIN = { l: 30, r: 8, t: 8, b: 32 }; // around the flat map, in pixels
 
 // Plotly reads <b>, <a href=…> and entities in labels: the text is made plain first.
@@ -208,32 +208,3 @@ export class Projection {
     return Math.round(0.85 * parseFloat(getComputedStyle(this.host).fontSize));
   }
 }
-
-function spread(values) {
-  if (!values.length) return [-1000, 1000];
-  const low = Math.min(...values), high = Math.max(...values), room = 0.12 * (high - low) || 100;
-  return [low - room, high + room];
-}
-
-// The side of each point on which its label covers the fewest points and labels, all in pixels. In a crowd, as of a batch,
-// a word that would be written across another is left to the pointer.
-function labelled(spots, names, type, width, height) {
-  const points = spots.map(([x, y]) => [x - 9, y - 9, x + 9, y + 9]), written = [];
-  return spots.map(([x, y], i) => {
-    const long = 0.6 * type * names[i].length, tall = 1.2 * type;
-    const boxes = {
-      "top center": [x - long / 2, y - 10 - tall], "middle right": [x + 10, y - tall / 2],
-      "middle left": [x - 10 - long, y - tall / 2], "bottom center": [x - long / 2, y + 10],
-    };
-    const choices = Object.entries(boxes).map(([side, [left, top]]) => {
-      const box = [left, top, left + long, top + tall];
-      const out = left < 0 || top < 0 || box[2] > width || box[3] > height;
-      return { side, box, cost: [...points, ...written].filter((other) => overlap(box, other)).length + (out ? 3 : 0) };
-    });
-    const { side, box } = choices.reduce((one, other) => (other.cost < one.cost ? other : one));
-    if (!names[i] || (spots.length > CROWD && written.some((other) => overlap(box, other)))) return { side, name: "" };
-    written.push(box);
-    return { side, name: names[i] };
-  });
-}
-const overlap = (a, b) => a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];

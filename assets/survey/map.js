@@ -1,7 +1,7 @@
 /* The map of leaks: a row for each layer, a column for each matrix; the stronger the colour, the more was recovered. */
 import { html } from "../stage/dom.js";
 import { Survey, reacting } from "./survey.js";
-import { pictureOfBoxes } from "./saving.js";
+import { picture } from "./saving.js";
 
 const COLUMNS = { query: "Q", key: "K", value: "V", "attention-output": "O", "ffn-in": "F₁", "ffn-out": "F₂" };
 const SHORT = { embeddings: "words" };
@@ -88,6 +88,6 @@ export class Picture extends Survey {
   }
 
   snapshot() {
-    return pictureOfBoxes(this.picture.firstChild, `Where ${this.report.title} leaks`);
+    return picture([this.picture.firstChild], `Where ${this.report.title} leaks`);
   }
 }

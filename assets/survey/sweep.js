@@ -1,7 +1,7 @@
 /* The sweep: what is recovered, and what training keeps, as one defense grows stronger. */
 import { build, html, readable, svg } from "../stage/dom.js";
 import { Survey, reacting } from "./survey.js";
-import { pictureOfSvg } from "./saving.js";
+import { picture } from "./saving.js";
 
 const LINES = [
   { name: "words found", symbol: "●", colour: "--ls-accent", of: (row) => row.recover },
@@ -73,7 +73,7 @@ export class Picture extends Survey {
   }
 
   snapshot() {
-    return pictureOfSvg(this.svg, this.report.title);
+    return picture([this.svg], this.report.title);
   }
 }
 

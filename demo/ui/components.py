@@ -57,11 +57,13 @@ def links(**kwargs: Any) -> gr.HTML:
 # `element` holds the template's div; a message that comes before the script has loaded waits for it. The stage is on
 # window for the buttons that speak to it without the server.
 STAGE_JS = """
-const ready = import(new URL('static/assets/stage.js', document.baseURI)).then(({ Stage }) => {
+const load = (name) => import(new URL(`static/assets/${name}.js`, document.baseURI));
+const ready = Promise.all([load('stage'), load('stage/saving')]).then(([{ Stage }, { Saving }]) => {
     window.leakscope = new Stage(element.querySelector('.ls-stage'), {
         plotly: 'static/plotly.min.js', recording: 'static/assets/recordings/default.json',
         view: window.leakscopeView,
     });
+    window.leakscope.player.node.append(new Saving(window.leakscope).node);
     return window.leakscope;
 });
 watch('value', () => {
