@@ -8,8 +8,8 @@ import pytest
 
 from demo.lessons import ASSETS, LINKS, PLACES, for_the_page, glossary, lessons, parts_of
 from demo.recordings import RECORDINGS
-from demo.ui.choices import Limits
 from demo.ui.controls import experiment_of
+from demo.ui.limits import Limits
 from demo.ui.teaching import control_values, experiment_for
 
 LESSONS = lessons()

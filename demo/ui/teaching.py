@@ -11,10 +11,11 @@ from demo.engine import Experiment
 from demo.lessons import for_the_page, lessons
 from demo.models import MODELS
 from demo.settings import settings_of
-from demo.ui.choices import DEFAULT, Limits, experiment_from, written
+from demo.ui.choices import DEFAULT, experiment_from, written
 from demo.ui.components import drawing_of
 from demo.ui.controls import OWN_SETTINGS, Controls
 from demo.ui.defending import values_of
+from demo.ui.limits import Limits
 from demo.ui.notes import QUICKLY
 from demo.ui.surveying import ATTACK_TAB
 
@@ -69,7 +70,11 @@ def lessons_tab(controls: Controls, panel: gr.HTML, tabs: gr.Tabs, limits: Limit
         except (KeyError, IndexError, ValueError, TypeError):
             raise gr.Error("there is no such step: open a lesson in the tab Lessons", print_exception=False) from None
         opened = [gr.Accordion(open=step.point == name) for name in ("training", "defenses")]
-        return [gr.Tabs(selected=ATTACK_TAB), *opened, *control_values(experiment_for(step.controls, limits))]
+        try:
+            values = control_values(experiment_for(step.controls, limits))
+        except ValueError:  # this server does not offer its model: the recording plays all the same
+            values = [gr.skip() for _ in controls.values]
+        return [gr.Tabs(selected=ATTACK_TAB), *opened, *values]
 
     listed.select(lambda: gr.Tabs(selected=ATTACK_TAB), None, tabs, **QUICKLY)
     panel.select(taken, None, [tabs, controls.how, controls.defending.group, *controls.values], **QUICKLY)
