@@ -25,7 +25,7 @@ export class Saving {
     });
     const open = this.button("Open a recording…", "or drop its file onto the page", () => this.file.click());
     this.menu = html("details", { class: "ls-save" }, html("summary", { class: "ls-button" }, "Save"),
-      html("div", { class: "ls-menu" }, ...this.buttons, html("p", {}, "Recording, page and table hold the sentence: the secret itself, and what was recovered."), open, this.file));
+      html("div", { class: "ls-menu" }, ...this.buttons, html("p", {}, "Each of them holds the sentence: the secret itself, or what was recovered of it."), open, this.file));
     this.node = html("div", { class: "ls-saving" }, this.menu, this.told);
     this.menu.addEventListener("toggle", () => this.refresh());
     this.menu.addEventListener("keydown", (event) => event.key === "Escape" && this.close(true));
@@ -72,7 +72,7 @@ function rows({ frames, start }) {
   }));
 }
 
-function pictureOf({ root, start, player, frames, shown }) {
+function pictureOf({ root, start, frames, shown }) {
   const parts = [".ls-tilebox", ".ls-status", ".ls-plots", ".ls-verdict"].map((part) => root.querySelector(part));
   return picture(parts, `${start.title} · frame ${shown + 1} of ${frames.length}`);
 }
