@@ -20,7 +20,7 @@ from demo.ui.notes import QUICKLY
 from demo.ui.surveying import ATTACK_TAB
 
 ABOUT = """
-### Lessons
+## Lessons
 Short walks through recorded runs: nothing is computed, and you can leave at any time. Each step sets the controls, so
 that *Attack* then runs what it shows.
 """
