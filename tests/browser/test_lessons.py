@@ -89,7 +89,7 @@ def test_a_lesson_replaces_a_run_and_a_run_replaces_its_recording(page):
 def test_a_link_opens_a_lesson_if_there_is_one(browser, server, name, there):
     page = browser.new_page(viewport={"width": 390, "height": 844})
     page.goto(f"{server}?lesson={name}")
-    page.wait_for_selector(".ls-stage[data-state=recorded]")
+    page.wait_for_selector(".ls-stage[data-state=recorded]", timeout=LONG)
     if there:
         shown(page, name, 0)
         assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
