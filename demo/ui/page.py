@@ -20,6 +20,7 @@ from demo.ui.limits import Limits, Visitors
 from demo.ui.linking import connect_links
 from demo.ui.notes import connect_notes, sentence_note
 from demo.ui.running import DEVICE, Run, connect_runs
+from demo.ui.showing import results_tab
 from demo.ui.surveying import ATTACK_TAB, map_tab, sweep_tab
 from demo.ui.teaching import lesson_panel, lessons_tab
 
@@ -50,6 +51,8 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
                 sweeping = sweep_tab(controls, tabs, limits, device)
             with gr.Tab("Lessons", id="lessons"):
                 lessons_tab(controls, panel, tabs, limits)
+            with gr.Tab("Results", id="results") as results:
+                results_tab(results)
         connect_runs([attacking(controls, stage, limits, device), mapping, sweeping], visitors)
         connect_notes(controls, limits, device)
         connect_links(page, controls, tabs, limits, model, device)
