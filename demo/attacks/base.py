@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from demo.evidence import Evidence
 from demo.leak import Certificate, Leak, certify, gradient_of, log_likelihood
 from demo.models import Model
 
@@ -114,7 +115,10 @@ def weighed(leak: Leak, shot: Snapshot) -> Snapshot:
             others.append(ids.index_copy(0, ids.new_tensor([place]), shot.runners_up[place, :1].to(ids)))
         if after == place + 1:
             others.append(ids[[*range(place), after, place, *range(after + 1, len(ids))]])
-    chances = [log_likelihood(leak, leak.sentences(one), labels) for one in (ids, *others)]
+    if leak.batch == 1 and not leak.sparse:
+        chances = Evidence(leak, labels, len(ids)).nats(torch.stack([ids, *others])).tolist()
+    else:
+        chances = [log_likelihood(leak, leak.sentences(one), labels) for one in (ids, *others)]
     unlike = [chance for one, chance in zip(others, chances[1:], strict=True) if not torch.equal(one, ids)]
     return replace(shot, nats=chances[0] - max(unlike)) if unlike else shot  # nothing to be likelier than
 
