@@ -28,6 +28,7 @@ In reading order, each importing only what stands above it:
     messages    frames as the screen is told of them
     reports     surveys as the screen is told of them
     lessons     guided walks through recordings, and the glossary
+    comparisons two experiments on one clock, and who was first
     ui/         the page
     recordings  runs to play without computing: python -m demo.recordings
     speed       plain autograd against the matcher

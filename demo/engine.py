@@ -4,7 +4,8 @@ for frame in run(Experiment("the cat sat on the mat", slice="query", layers=(2,)
     print(frame.text, frame.scores.position_accuracy)
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -109,10 +110,12 @@ def attack_of(experiment: Experiment) -> Attack:
     return with_settings(ATTACKS[experiment.attack], experiment.attack, experiment.settings)
 
 
-def run(experiment: Experiment, case: Case | None = None) -> Iterator[Frame]:
+def run(
+    experiment: Experiment, case: Case | None = None, clock: Callable[[], float] = time.perf_counter
+) -> Iterator[Frame]:
     """The attack's progress, frame by frame; closing the generator stops it."""
     case = case or set_up(experiment)
-    budget, best = Budget(experiment.seconds, experiment.steps), 0.0
+    budget, best = Budget(experiment.seconds, experiment.steps, clock(), clock), 0.0
     for snapshot in attack_of(experiment).run(case.leak, budget, experiment.seed):
         frame = scored(case, snapshot, best)
         best = frame.best_recover_rate

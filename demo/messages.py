@@ -12,7 +12,8 @@ words of one that is too long, beyond the true one's end, come after all sentenc
 import base64
 import math
 import secrets
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, zip_longest
 from typing import Any
 
@@ -31,15 +32,18 @@ Message = dict[str, Any]
 GAP = 0.04  # seconds between two frames: more than a screen can draw, and a browser can take
 STARTS = 3  # messages that carry `start`
 BLANK = "▢"  # a place of which nothing is guessed yet
+SEPARATOR = " · "  # between the parts of a title
 DIGITS = 1000  # points travel as whole thousandths
 
 
-def messages(experiment: Experiment, case: Case | None = None, gap: float = GAP) -> Iterator[Message]:
+def messages(
+    experiment: Experiment, case: Case | None = None, gap: float = GAP, clock: Callable[[], float] = time.perf_counter
+) -> Iterator[Message]:
     """The run as the screen sees it, at most a frame per `gap` seconds; closing the generator stops the attack."""
     case = case or set_up(experiment)
     run_id, show = secrets.token_hex(4), Show(experiment, case)
     start, shown, told = show.start(), 0, -torch.inf
-    for frame in run(experiment, case):
+    for frame in run(experiment, case, clock):
         seconds = frame.snapshot.seconds
         # A span check's frames are all told, however fast: one for each place is the picture.
         if seconds - told >= gap or frame.snapshot.candidates is not None:
@@ -168,7 +172,7 @@ def title(experiment: Experiment, model: Model) -> str:
     rate = model.net.config.hidden_dropout_prob if experiment.dropout is None else experiment.dropout
     how = training(rate, experiment.frozen_embeddings, len(experiment.sentences))
     how += [told_of(defense) for defense in experiment.defenses]
-    return " · ".join([model.title, place(experiment.slice, experiment.layers), *how, experiment.attack])
+    return SEPARATOR.join([model.title, place(experiment.slice, experiment.layers), *how, experiment.attack])
 
 
 def training(dropout: float, frozen_embeddings: bool, sentences: int) -> list[str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from demo.comparisons import READY, changed, comparison
 from demo.defenses import Noise
 from demo.engine import Experiment
 from demo.messages import Message, messages
@@ -45,6 +46,9 @@ SURVEYS = {  # what the tabs show until something else is asked for
     "map": (survey_title(MAPPED), tuple(cells(MAPPED))),
     "sweep": (sweep_title(SWEPT), tuple(sweep(SWEPT, "noise", STRENGTHS["noise"]))),
 }
+PACE = 0.15  # seconds between two frames: a long run that fits into a small file
+COMPARED = replace(MAPPED, seconds=20)
+COMPARISONS = {"compare": [changed(COMPARED, change) for change in next(iter(READY.values()))]}
 
 
 def recorded(run: Iterable[Message]) -> str:
@@ -73,11 +77,18 @@ def main() -> None:
         *_, report = tqdm(reports(title, experiments), desc=name, unit="report")
         text = json.dumps({**report, "recorded": True}, separators=(",", ":"), ensure_ascii=False)
         (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
+    for name, (a, b) in COMPARISONS.items():
+        if name not in wanted:
+            continue
+        told = list(tqdm(comparison(a, b, PACE), desc=name, unit="message"))
+        text = json.dumps({"messages": told}, separators=(",", ":"), ensure_ascii=False)
+        (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
+        print(f"{name}: {told[-1]['said']}", file=sys.stderr)
 
 
 def parse() -> list[str]:
     """The names of the recordings to make: all, unless some are named."""
-    known = [*RECORDINGS, *SURVEYS]
+    known = [*RECORDINGS, *SURVEYS, *COMPARISONS]
     parser = argparse.ArgumentParser(description="Makes the recordings in assets/recordings, from real runs.")
     parser.add_argument("--only", default=",".join(known), metavar="NAMES", help=f"some of {', '.join(known)}")
     wanted = [name.strip() for name in parser.parse_args().only.split(",")]

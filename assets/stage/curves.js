@@ -88,7 +88,7 @@ export class Chart extends Picture {
   // A round end of the time axis, so that it moves seldom while a run grows.
   niceEnd(seconds) {
     const decade = 10 ** Math.floor(Math.log10(Math.max(seconds, 0.1)));
-    return Number((decade * [1, 1.5, 2, 3, 4, 5, 6, 8, 10].find((step) => step * decade >= seconds - 1e-9)).toPrecision(2)) || 1;
+    return Number((decade * [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((step) => step * decade >= seconds - 1e-9)).toPrecision(2)) || 1;
   }
 
   decades(sample, frames) {

@@ -14,6 +14,7 @@ running     runs that a visitor starts and stops
 api         the same run for programs
 surveying   the tabs Map and Sweep
 teaching    the tab Lessons, and the panel of a lesson
+comparing   the tab Compare
 showing     the tab Results
 page        the page itself, and its events
 """

@@ -20,7 +20,7 @@ from demo.models import outline
 from demo.slices import SLICES, count, select, share
 
 ASSETS = Path(__file__).parent.parent.parent / "assets"
-STYLES = ("page.css", "stage.css", "survey.css", "lesson.css", "tables.css")
+STYLES = ("page.css", "stage.css", "survey.css", "lesson.css", "compare.css", "tables.css")
 PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 
 

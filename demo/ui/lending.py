@@ -24,15 +24,17 @@ STARTING = 5.0  # seconds for a worker to start, to fit a lens and to say its la
 LOADING = 0.1  # seconds for each million of parameters
 
 
-def on_gpu(stream: Callable[[Experiment], Iterator[Item]]) -> Callable[[Experiment], Iterator[Item]]:
+def on_gpu(stream: Callable[..., Iterator[Item]]) -> Callable[..., Iterator[Item]]:
     """The same generator function, on a lent GPU where there is one. It must end its own errors: only their names would
     come through, and their texts, with values, would be logged."""
     return spaces.GPU(duration=borrowed)(stream) if spaces else stream
 
 
-def borrowed(experiment: Experiment) -> float:
+def borrowed(*experiments: Experiment) -> float:
     """For how long the GPU is asked for: shorter is served sooner, and a visitor has a few minutes a day."""
-    return round(experiment.seconds + STARTING + LOADING * size(experiment.model))
+    return round(
+        sum(one.seconds for one in experiments) + STARTING + LOADING * max(size(one.model) for one in experiments)
+    )
 
 
 def size(model: str) -> float:

@@ -14,6 +14,7 @@ from demo.models import load
 from demo.ui import components
 from demo.ui.api import endpoint, told
 from demo.ui.choices import DEFAULT
+from demo.ui.comparing import compare_tab
 from demo.ui.controls import Controls, client_side, experiment_of
 from demo.ui.lending import LENT
 from demo.ui.limits import Limits, Visitors
@@ -45,6 +46,8 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
                     gr.Markdown("## The attacker <small>sees only what glows</small>", elem_classes="ls-side")
                     panel = lesson_panel()
                     stage = components.stage(elem_id="stage")
+            with gr.Tab("Compare", id="compare"):
+                comparing = compare_tab(controls, limits, device)
             with gr.Tab("Map", id="map"):
                 mapping = map_tab(controls, tabs, limits, device)
             with gr.Tab("Sweep", id="sweep"):
@@ -53,7 +56,7 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
                 lessons_tab(controls, panel, tabs, limits)
             with gr.Tab("Results", id="results") as results:
                 results_tab(results)
-        connect_runs([attacking(controls, stage, limits, device), mapping, sweeping], visitors)
+        connect_runs([attacking(controls, stage, limits, device), comparing, mapping, sweeping], visitors)
         connect_notes(controls, limits, device)
         connect_links(page, controls, tabs, limits, model, device)
         gr.api(endpoint(limits, device, visitors), api_name="attack", concurrency_id=DEVICE, concurrency_limit=1)

@@ -1,0 +1,143 @@
+"""The tab Compare: two experiments on one timeline, side by side."""
+
+import json
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, replace
+from typing import Any
+
+import gradio as gr
+
+from demo.attacks import ATTACKS
+from demo.comparisons import NO_DEFENSE, READY, Change, changed, comparison
+from demo.defenses import told_of
+from demo.engine import Experiment
+from demo.leak import MOST_DROPOUT
+from demo.messages import Message
+from demo.models import outline
+from demo.slices import SLICES
+from demo.surveys import STRENGTHS, sweep
+from demo.ui.api import guarded
+from demo.ui.choices import DEFAULT, clamp
+from demo.ui.controls import Controls, experiment_of
+from demo.ui.lending import on_gpu
+from demo.ui.limits import Limits
+from demo.ui.notes import QUICKLY
+from demo.ui.running import Run
+
+COMPARE = """
+## Two experiments, one clock
+Both start from the Attack tab: its sentence, model, training, defenses and seed. Choose what A and
+B do differently. They take turns on this machine, and each one's clock runs only while its own attack does.
+"""
+# A recording is shown until the person's own comparison begins.
+SCRIPT = """
+const ready = import(new URL('static/assets/compare/compare.js', document.baseURI)).then(({ Comparison }) => {
+    window.leakscopeCompare = new Comparison(element.querySelector('.ls-two'), {
+        recording: 'static/assets/recordings/compare.json',
+    });
+    return window.leakscopeCompare;
+});
+watch('value', () => {
+    const value = props.value;
+    if (value) ready.then((screen) => screen.receive(JSON.parse(value)));
+});
+"""
+AS_IT_IS = "as it is"
+DROPOUTS = (0.0, 0.1, 0.2, 0.3, MOST_DROPOUT)
+SECONDS = 20.0
+
+
+def compare_tab(controls: Controls, limits: Limits, device: str | None) -> Run:
+    gr.Markdown(COMPARE, elem_classes="ls-intro")
+    with gr.Row(elem_classes="ls-tools"):
+        first = next(iter(READY))
+        ready = gr.Dropdown(list(READY), value=first, label="Ready comparisons", elem_id="compare-ready")
+        longest = limits.seconds / 2  # both together take no longer than one attack may
+        seconds = gr.Slider(1, longest, min(SECONDS, longest), step=1, label="Seconds each", min_width=220)
+        start = gr.Button("Compare", variant="primary", elem_id="compare-go")
+        stop = gr.Button("Stop", elem_id="compare-stop")
+    with gr.Row(elem_classes="ls-sides"):
+        sides = [menus(side, change) for side, change in zip("AB", READY[first], strict=True)]
+    picture = gr.HTML(
+        "", html_template='<div class="ls-stage ls-two"></div>', js_on_load=SCRIPT, apply_default_css=False,
+        elem_id="compare",
+    )  # fmt: skip
+    every = [*sides[0], *sides[1]]
+
+    def stream(seconds: float, *values: Any) -> Iterator[str]:
+        """The comparison as JSON strings; what is wrong with the values is said in the picture."""
+        try:
+            base = replace(experiment_of(values[len(every) :], limits, device), seconds=clamp(seconds, 1.0, longest))
+            a, b = planned(base, values[: len(every)])
+        except ValueError as problem:
+            yield json.dumps({"run": secrets.token_hex(4), "error": str(problem)})
+            return
+        for message in guarded(compared_on_gpu(a, b)):
+            yield json.dumps({**message, "run": message["run"] or secrets.token_hex(4)}, separators=(",", ":"))
+
+    ready.input(lambda name: [chosen for change in READY[name] for chosen in shown(change)], ready, every, **QUICKLY)
+    gr.on([menu.input for menu in every], lambda: None, None, ready, **QUICKLY)
+    layers = [side[1] for side in sides]
+    controls.model.change(lambda model: [layer_menu(model)] * len(layers), controls.model, layers, **QUICKLY)
+    return Run("leakscopeCompare", [start.click], stop, stream, [seconds, *every, *controls.values], picture)
+
+
+def compared(a: Experiment, b: Experiment) -> Iterator[Message]:
+    """The comparison, wherever it is computed."""
+    yield from guarded(comparison(a, b))
+
+
+compared_on_gpu = on_gpu(compared)
+
+
+def planned(base: Experiment, values: Sequence[Any]) -> tuple[Experiment, Experiment]:
+    """The menus' values -> the two experiments."""
+    half = len(values) // 2
+    return changed(base, change_of(*values[:half])), changed(base, change_of(*values[half:]))
+
+
+def menus(side: str, change: Change) -> list[gr.Dropdown]:
+    """What one side may do differently, in the order of `Change`'s fields."""
+    defenses = [told_of(e.defenses[0]) for name, those in STRENGTHS.items() for e in sweep(DEFAULT, name, those)]
+    choices: list[tuple[str, list[Any]]] = [
+        ("What leaks", [(slice.title, name) for name, slice in SLICES.items()]),
+        ("Layer", list(range(outline(DEFAULT.model).layers))),
+        ("Attack", list(ATTACKS)),
+        ("Defense", [NO_DEFENSE, *defenses, "sign"]),
+        ("Dropout", list(DROPOUTS)),
+    ]
+    with gr.Column(min_width=320, elem_classes="ls-menus"):
+        gr.Markdown(f"## {side}", elem_classes=f"ls-side ls-side-{side.lower()}")
+        with gr.Row():
+            return [
+                gr.Dropdown(
+                    [AS_IT_IS, *those], value=value, label=name, min_width=110,
+                    elem_id=f"{name.split()[-1].lower()}-{side}",
+                    allow_custom_value=name == "Defense",  # any strength may be typed
+                )
+                for (name, those), value in zip(choices, shown(change), strict=True)
+            ]  # fmt: skip
+
+
+def layer_menu(model: str) -> gr.Dropdown:
+    return gr.Dropdown([AS_IT_IS, *range(outline(model).layers)], value=AS_IT_IS)
+
+
+def shown(change: Change) -> list[Any]:
+    """A change as the menus show it."""
+    return [AS_IT_IS if value is None else value for value in astuple(change)]
+
+
+def change_of(slice: Any, layer: Any, attack: Any, defense: Any, dropout: Any) -> Change:
+    """The menus' values, which come from a browser -> a change."""
+    told = [None if value in (AS_IT_IS, None, "") else value for value in (slice, layer, attack, defense, dropout)]
+    slice, layer, attack, defense, dropout = told
+    if layer is not None and not isinstance(layer, int):
+        raise ValueError(f"layer {str(layer)[:40]!r} is not a number: choose one from the menu")
+    if attack is not None and attack not in ATTACKS:
+        raise ValueError(f"unknown attack {str(attack)[:40]!r}: choose one of {', '.join(ATTACKS)}")
+    return Change(
+        str(slice)[:40] if slice else None, layer, attack, str(defense).strip()[:40] if defense else None,
+        None if dropout is None else clamp(dropout, 0.0, MOST_DROPOUT),
+    )  # fmt: skip
