@@ -55,14 +55,17 @@ class Evidence:
         return dot.clamp_min(0).square() / (2 * square.clamp_min(1e-30))
 
     def rows_together(self, length: int) -> Tensor | None:
-        """(tokens, vocabulary): how much a word's and a place's leaked rows carry together, were it the word there.
+        """(tokens, vocabulary): how much likelier a word's row is, were it the word of that place, than otherwise.
 
-        Both are the same vector, each with noise of its own: their sum doubles it. None where no rows leak.
+        A word's and its place's leaked rows are the same vector, each with noise of its own. Otherwise the word stands
+        in another place, or nowhere, and its row is noise. None where no rows leak.
         """
         if self.whole is None or self.table is None:
             return None
         places = self.whole.gradient["position.weight"][:length]
-        return 2 * places @ self.table.T + self.table.square().sum(1)
+        here = self.table.square().sum(1) + 2 * places @ self.table.T - places.square().sum(1, keepdim=True)
+        best, second = here.topk(2, dim=0).values
+        return here - torch.where(here == best, second, best).clamp_min(0)
 
     @torch.no_grad()
     def rows_alike(self, sentence: Tensor) -> Tensor | None:

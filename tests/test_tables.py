@@ -1,0 +1,63 @@
+"""The papers' tables: what is written, what is missing, and that nothing is measured twice."""
+
+from dataclasses import replace
+
+import pytest
+
+from demo import measuring, privacy, tables
+from demo.benchmark import main
+from demo.sentences import read
+from demo.tables import TABLES, Line, Table
+
+
+@pytest.fixture
+def house(tmp_path, monkeypatch):
+    """A folder for results, and one with a file of sentences."""
+    monkeypatch.setattr(tables, "RESULTS", tmp_path / "results")
+    (tmp_path / "cola_dev.tsv").write_text("sentence\tlabel\nTwo dogs bark.\t1\nThe old cat sleeps.\t0\n")
+    return tmp_path
+
+
+def test_every_table_is_whole():
+    for table in TABLES.values():
+        assert "https://arxiv.org/" in table.source
+        assert all(len(line.published) == len(table.columns) for line in table.lines)
+        assert len({line.name for line in table.lines}) == len(table.lines)
+
+
+def test_a_line_stands_beside_the_published_one_and_resumes(house, monkeypatch):
+    here, away = TABLES["tag5"].lines[4], TABLES["tag5"].lines[0]
+    away = replace(away, published=(1.5,))
+    small = Table(
+        "T", "a source", "about", ("recover %",), (replace(here, published=(None,)), away), (("all", "best"),)
+    )
+    monkeypatch.setitem(TABLES, "small", small)
+    monkeypatch.setattr(Line, "missing", lambda line: "no hub" if line.name == away.name else None)
+    path = tables.make("small", house, 1, 20, str(house / "out.jsonl"))
+    header, rows = tables.read(path.stem)
+    assert header[:3] == ["T", "recover %", "sentences"]
+    assert rows[0][:4] == [here.name, "", "1", "100.0"]
+    assert rows[1] == [away.name, "1.5", "0", "not here: no hub"]
+    monkeypatch.setattr(measuring, "result", lambda experiment: pytest.fail("was measured already"))
+    tables.make("small", house, 1, 20, str(house / "out.jsonl"))
+    assert tables.read("small") == (header, rows)
+
+
+def test_what_was_not_made_is_empty(house):
+    assert tables.read("tag2") == ([], [])
+
+
+def test_noise_is_told_with_its_privacy(house, monkeypatch):
+    monkeypatch.setattr(privacy, "SIGMAS", (1e-7, 1.0))
+    monkeypatch.setattr(privacy, "EXPOSED", (("value", (0,)),))
+    privacy.make(read(house / "cola_dev.tsv")[:1], 4, str(house / "dp.jsonl"))
+    header, (weak, strong) = tables.read("dp")
+    assert header == list(privacy.HEADER)
+    assert weak[:5] == ["value 0", "1e-07", "none", "1", "100.0"]
+    assert strong[:3] == ["value 0", "1", "2.1"]
+    assert float(strong[8]) < 0.5 < float(weak[8])
+
+
+def test_an_unknown_table_is_named(capsys):
+    assert main(["tables", "--data", ".", "--out", "x", "--only", "tag9"]) == 2
+    assert "unknown table 'tag9'" in capsys.readouterr().err
