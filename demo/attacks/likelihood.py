@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from demo.attacks.base import Budget, Snapshot, best_certificate, labels_of, snapshot
+from demo.attacks.base import Attack, Budget, Snapshot, best_certificate, labels_of, snapshot
 from demo.attacks.certified import Certified
 from demo.attacks.descent import decode, fixed_ends, not_matchable
 from demo.attacks.moves import Sentence, change, kicked, reorderings, replacements, segments, some
@@ -63,8 +63,8 @@ class Likelihood:
 
     def run(self, leak: Leak, budget: Budget, seed: int = 0) -> Iterator[Snapshot]:
         step, read = 0, None
-        for reading in (Span(), Certified()):  # which begins with the embedding rows, if they leak
-            if reading.supports(leak) is None and readable(leak):
+        for reading in (Rows(), Span(), Certified()):
+            if reading.supports(leak) is None and readable(leak, reading):
                 part = replace(budget, seconds=budget.elapsed() + READING * (budget.seconds - budget.elapsed()))
                 for shot in reading.run(leak, part, seed):
                     step += 1
@@ -79,13 +79,14 @@ class Likelihood:
                 return
 
 
-def readable(leak: Leak) -> bool:
-    """Whether the noise leaves enough of a span, or of the embedding rows, for a first reading to make sense."""
+def readable(leak: Leak, reading: Attack) -> bool:
+    """Whether the noise leaves enough of the embedding rows, or of a span, for a first reading to make sense."""
     length, view = read_length(leak), next(searchable(leak), None)
-    if length is None:
-        return False
-    rows = len(bag(leak)) if Rows().supports(leak) is None else 0
-    return 2 * max(rows, view.rank if view is not None else 0) >= length
+    if isinstance(reading, Rows):
+        shown = len(bag(leak)) if leak.weight("position") is not None else 0
+    else:
+        shown = view.rank if view is not None else 0
+    return length is not None and 2 * shown >= length
 
 
 class Climb:
@@ -104,7 +105,7 @@ class Climb:
         self.leads = [0.0] * length  # by how many nats a place's word was ahead when it was weighed last
         self.words: list[int] = []
         self.points: Tensor | None = None
-        self.step = 0
+        self.step, self.read = 0, read is not None
         if read is not None and len(read.ids) == length:
             self.best = tuple(read.ids.tolist())
             self.words += [*self.best[1:-1], *read.runners_up[1:-1].flatten().tolist()]
@@ -119,7 +120,7 @@ class Climb:
         from then on, what is stuck is kicked elsewhere."""
         self.step, descended, kicks = step, False, 0
         yield from self.weigh([self.best], "weighing what was read")
-        if not self.words:
+        if not self.read:
             descended = True
             yield from self.descend()
         while True:
