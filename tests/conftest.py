@@ -9,7 +9,7 @@ from transformers import AutoTokenizer
 from demo.leak import Leak, Secret, share
 from demo.models import Model, Shape, Weights, config_of, draw, load, ordinary_ids, pretrained_folder
 from demo.network import Network
-from demo.serving import serve
+from demo.serving import Server, served
 from demo.slices import select
 
 SENTENCE = "the cat sat on the mat near the red door"
@@ -40,10 +40,16 @@ def minilm() -> Model:
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[str]:
-    """The address of the running app."""
-    with serve() as address:
-        yield address
+def running() -> Iterator[Server]:
+    """The running app."""
+    with served() as app:
+        yield app
+
+
+@pytest.fixture(scope="session")
+def server(running: Server) -> str:
+    """Its address."""
+    return running.address
 
 
 @pytest.fixture(scope="session")
