@@ -55,7 +55,7 @@ class Evidence:
         return dot.clamp_min(0).square() / (2 * square.clamp_min(1e-30))
 
     def rows_together(self, length: int) -> Tensor | None:
-        """(tokens, vocabulary): how much likelier a word's row is, were it the word of that place, than otherwise.
+        """(tokens, vocabulary): by how many nats a word's row is likelier, were it the word of that place, than if not.
 
         A word's and its place's leaked rows are the same vector, each with noise of its own. Otherwise the word stands
         in another place, or nowhere, and its row is noise. None where no rows leak.
@@ -65,7 +65,7 @@ class Evidence:
         places = self.whole.gradient["position.weight"][:length]
         here = self.table.square().sum(1) + 2 * places @ self.table.T - places.square().sum(1, keepdim=True)
         best, second = here.topk(2, dim=0).values
-        return here - torch.where(here == best, second, best).clamp_min(0)
+        return self.precision["word.weight"] / 4 * (here - torch.where(here == best, second, best).clamp_min(0))
 
     @torch.no_grad()
     def rows_alike(self, sentence: Tensor) -> Tensor | None:

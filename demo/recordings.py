@@ -40,8 +40,8 @@ RECORDINGS = {
     "lesson-noise-weak": Experiment(SENTENCE, slice="layer", layers=(3,), seconds=20, defenses=(Noise(1e-6),)),
     "lesson-noise-strong": Experiment(SENTENCE, slice="layer", layers=(3,), seconds=20, defenses=(Noise(1e-2),)),
 }
-MAPPED = Experiment(SENTENCE, slice="query", layers=(3,), seconds=15)
-SWEPT = replace(MAPPED, seconds=30)
+MAPPED = Experiment(SENTENCE, slice="query", layers=(3,), seconds=30)
+SWEPT = MAPPED
 SURVEYS = {  # what the tabs show until something else is asked for
     "map": (survey_title(MAPPED), tuple(cells(MAPPED))),
     "sweep": (sweep_title(SWEPT), tuple(sweep(SWEPT, "noise", STRENGTHS["noise"]))),

@@ -32,6 +32,7 @@ WEIGHED = 16  # sentences weighed at once
 NEAR = 3  # words that each dummy is nearest to
 RUNNERS_UP = 3
 CLOSE = 8  # words of each place that a kick draws from
+CHANCE = 10.3  # nats a word: the log of how many words there are, so the best of all sentences has so many by chance
 UNSURE = 4  # places of which two at once are changed
 COMMON = 6  # frequent words that are put in anywhere while another word is taken out
 
@@ -132,6 +133,9 @@ class Climb:
                 yield from self.sweep("what came close", again=True)
                 if self.best == here:
                     break
+            if self.known[self.best] < CHANCE * (self.length - 2):
+                yield self.picture("of all sentences, some are as likely by chance: the noise has won")
+                return
             certificate, _ = best_certificate(self.leak, self.tensor([self.best])[0])
             yield replace(self.picture("nothing is likelier" if stuck else "a round done"), certificate=certificate)
             if not stuck:

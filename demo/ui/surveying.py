@@ -140,7 +140,7 @@ def streaming(planned: Callable[..., tuple[str, Sequence[Experiment]]]) -> Calla
 
 
 def listed(defense: str) -> str:
-    return ", ".join(f"{strength:g}" if isinstance(strength, float) else strength for strength in STRENGTHS[defense])
+    return ", ".join(strength if isinstance(strength, str) else f"{strength:g}" for strength in STRENGTHS[defense])
 
 
 def strengths_in(texts: str) -> list[str]:
