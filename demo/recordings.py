@@ -30,6 +30,7 @@ SENTENCE = "The patient was diagnosed with diabetes last week."
 
 FORMAT, VERSION = "leakscope-run", 1
 
+NOISY = Experiment(SENTENCE, slice="layer", layers=(3,), attack="certified")
 RECORDINGS = {
     "default": Experiment(SENTENCE, slice="query", layers=(3,)),  # what plays when the page opens
     "lesson-all": Experiment(SENTENCE, slice="all", layers=()),
@@ -37,8 +38,8 @@ RECORDINGS = {
     "lesson-dlg": Experiment(SENTENCE, slice="layer", layers=(3,), attack="dlg", seconds=10),
     "lesson-dropout": Experiment(SENTENCE, slice="value", layers=(0,), attack="robust-span", dropout=0.3),
     "lesson-dropout-deep": Experiment(SENTENCE, slice="query", layers=(2,), attack="certified", dropout=0.1),
-    "lesson-noise-weak": Experiment(SENTENCE, slice="layer", layers=(3,), seconds=20, defenses=(Noise(1e-6),)),
-    "lesson-noise-strong": Experiment(SENTENCE, slice="layer", layers=(3,), seconds=20, defenses=(Noise(1e-2),)),
+    "lesson-noise-weak": replace(NOISY, defenses=(Noise(1e-6),)),
+    "lesson-noise-strong": replace(NOISY, defenses=(Noise(0.1),)),
 }
 MAPPED = Experiment(SENTENCE, slice="query", layers=(3,), seconds=30)
 SWEPT = MAPPED

@@ -9,6 +9,7 @@ import pytest
 from demo.lessons import ASSETS, LINKS, PLACES, for_the_page, glossary, lessons, parts_of
 from demo.recordings import RECORDINGS
 from demo.ui.controls import experiment_of
+from demo.ui.defending import privacy_note
 from demo.ui.limits import Limits
 from demo.ui.teaching import control_values, experiment_for
 
@@ -66,7 +67,9 @@ def test_what_lessons_say_of_recordings_is_what_they_show():
     assert not ending("lesson-dropout-deep")["end"]["certified"]
     for name in ("lesson-dlg", "lesson-noise-strong"):
         assert ending(name)["frame"]["recover"] == 0
-    for name, cosine in (("lesson-noise-weak", "1.00"), ("lesson-noise-strong", "0.01")):
+    assert privacy_note(True, 0.1, 1.0, 0.01, 1000, 1e-5).startswith("ε = 9.41e+03 at")
+    assert privacy_note(True, 1.0, 1.0, 0.01, 1000, 1e-5).startswith("ε = 2.1 at")
+    for name, cosine in (("lesson-noise-weak", "1.00"), ("lesson-noise-strong", "0.00")):
         start = json.loads((ASSETS / "recordings" / f"{name}.json").read_text(encoding="utf-8"))["messages"][0]["start"]
         assert f"keeps a cosine of {cosine} with the clean one" in start["exposed"]
 
