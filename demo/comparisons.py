@@ -39,7 +39,7 @@ READY = {  # the first is what the tab shows when it opens
     "TAG against certified": (Change(attack="tag"), Change(attack="certified")),
     "TAG against DLG": (Change(slice="layer", attack="tag"), Change(slice="layer", attack="dlg")),
     "one matrix against everything": (Change(slice="query"), Change(slice="all")),
-    "without and with noise": (Change(defense=NO_DEFENSE), Change(defense="noise=0.0001")),
+    "without and with noise": (Change(defense=NO_DEFENSE), Change(defense="noise=0.001")),
     "without and with dropout": (Change(dropout=0.0), Change(dropout=0.1)),
 }
 

@@ -44,6 +44,7 @@ watch('value', () => {
 });
 """
 AS_IT_IS = "as it is"
+WIDTHS = {"What leaks": 3, "Defense": 3}  # of the menus with long names
 DROPOUTS = (0.0, 0.1, 0.2, 0.3, MOST_DROPOUT)
 SECONDS = 20.0
 
@@ -112,7 +113,7 @@ def menus(side: str, change: Change) -> list[gr.Dropdown]:
         with gr.Row():
             return [
                 gr.Dropdown(
-                    [AS_IT_IS, *those], value=value, label=name, min_width=110,
+                    [AS_IT_IS, *those], value=value, label=name, min_width=110, scale=WIDTHS.get(name, 2),
                     elem_id=f"{name.split()[-1].lower()}-{side}",
                     allow_custom_value=name == "Defense",  # any strength may be typed
                 )
