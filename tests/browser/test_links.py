@@ -112,5 +112,7 @@ def test_a_teacher_hides_controls_and_enlarges_the_page(visitor, server):
         assert not page.locator(hidden).is_visible(), hidden
     for shown in ("#sentence", "#go", "#weights", "#preset", "#drawing", "#seconds", "#how"):
         assert page.locator(shown).is_visible(), shown
-    assert all(large >= 1.2 * before for large, before in zip(page.evaluate(sizes), small, strict=True))
+    for dark in (False, True):
+        page.evaluate("(dark) => document.body.classList.toggle('dark', dark)", dark)
+        assert all(large >= 1.2 * before for large, before in zip(page.evaluate(sizes), small, strict=True))
     assert copied(page).split("#")[0].endswith("&hide=attack,advanced,defenses,model,label&present=1&lesson=first")
