@@ -21,6 +21,7 @@ import gradio as gr
 
 from demo.models import MODELS, pick_device, unavailable
 from demo.ui.components import head, routes
+from demo.ui.discretion import be_discreet
 from demo.ui.lending import LENT
 from demo.ui.limits import Limits
 from demo.ui.linking import opening
@@ -56,6 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
+    be_discreet()
     page = build(limits, model, options.device)
     # api_open would let programs attack past the line of those who wait.
     page.queue(max_size=limits.queue, api_open=False).launch(

@@ -60,7 +60,7 @@ def free_port() -> int:
 
 
 def wait(server: Server) -> None:
-    for _ in range(600):
+    for _ in range(1500):
         try:
             urllib.request.urlopen(server.address + "health", timeout=5).read()
             return

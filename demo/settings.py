@@ -19,12 +19,12 @@ def with_settings(thing: Any, name: str, settings: Sequence[tuple[str, Any]]) ->
     known, checked = {f.name: f for f in settings_of(thing)}, {}
     for key, value in settings:
         if key not in known:
-            raise ValueError(f"{name} has no setting {key!r}: it has {', '.join(known) or 'none'}")
+            raise ValueError(f"{name} has no setting {str(key)[:40]!r}: it has {', '.join(known) or 'none'}")
         bounds, kind = known[key].metadata, type(getattr(thing, key))
         if bounds["choices"]:
             if value not in bounds["choices"]:
-                raise ValueError(f"{key} is {value!r}: choose one of {', '.join(bounds['choices'])}")
+                raise ValueError(f"{key} is {repr(value)[:40]}: choose one of {', '.join(bounds['choices'])}")
         elif kind is not bool and not (isinstance(value, int | float) and bounds["low"] <= value <= bounds["high"]):
-            raise ValueError(f"{key} is {value!r}: give a number from {bounds['low']} to {bounds['high']}")
+            raise ValueError(f"{key} is {repr(value)[:40]}: give a number from {bounds['low']} to {bounds['high']}")
         checked[key] = kind(value)
     return replace(thing, **checked) if checked else thing

@@ -18,7 +18,7 @@ from demo.ui.choices import (
     written,
 )
 from demo.ui.components import chosen_in, drawing_of
-from demo.ui.defending import chosen, heading, only, privacy_note
+from demo.ui.defending import chosen, heading, privacy_note, values_of
 from demo.ui.notes import attack_note, lines_of, sentence_note, training_note
 
 GOOD = {
@@ -215,7 +215,7 @@ def test_defense_controls_tell_what_is_on():
     assert heading(off) == "Defenses"
     assert heading([True, 0.5, *off[2:]]) == "Defenses · noise=0.5"
     assert heading([True, None, *off[2:]]).startswith("Defenses · ⚠ noise_multiplier is None")
-    (noise,) = defenses_from(chosen(only(Noise(0.25))))
+    (noise,) = defenses_from(chosen(values_of([Noise(0.25)])))
     assert noise == Noise(0.25)
 
 

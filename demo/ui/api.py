@@ -1,6 +1,5 @@
 """The same run for programs: one typed, documented endpoint that streams messages."""
 
-import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
@@ -11,6 +10,7 @@ from demo.engine import Experiment
 from demo.messages import Message, messages
 from demo.slices import SLICES
 from demo.ui.choices import DEFAULT, experiment_from, written
+from demo.ui.discretion import place_of
 from demo.ui.lending import on_gpu
 from demo.ui.limits import Limits, Visitors
 
@@ -106,5 +106,5 @@ def guarded(stream: Iterator[Message]) -> Iterator[Message]:
 
 def broken_off(problem: Exception) -> str:
     """A bug, or a device out of memory: the log gets the place, but no values."""
-    print("".join(traceback.format_tb(problem.__traceback__)), type(problem).__name__)
+    print(place_of(problem))
     return f"the attack broke off ({type(problem).__name__}): try another model or slice"

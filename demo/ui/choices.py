@@ -4,7 +4,6 @@ Page and API both come through `experiment_from`: numbers out of range are clamp
 refused with a message that names it.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,6 +27,7 @@ PRESETS = {
     "a recipe": "Grandmother adds a little pepper to her chocolate.",
 }
 DEFAULT = Experiment(PRESETS["a medical note"], slice="query", layers=(3,), attack="best")
+KINDS = {str: "text", Sequence: "list", Mapping: "dict"}
 WEIGHTS = ("pretrained", "normal", "uniform")
 LABELS = (0, 1)
 CHARACTERS = 2000  # of the whole text, before it is tokenized
@@ -41,14 +41,21 @@ def experiment_from(
     defenses: Mapping[str, Mapping[str, Any]], device: str | None = None,
 ) -> Experiment:  # fmt: skip
     """Loose values -> a checked experiment."""
+    kinds = (("sentence", sentence, str), ("labels", labels, Sequence), ("layers", layers, Sequence))
+    for name, value, kind in (*kinds, ("settings", settings, Mapping)):
+        if not isinstance(value, kind) or (kind is Sequence and isinstance(value, str)):
+            raise ValueError(f"{name}: {shown(value)} is no {KINDS[kind]}")
     for name, value, table in (("model", model, limits.models), ("slice", slice, SLICES), ("attack", attack, ATTACKS)):
-        if value not in table:
-            raise ValueError(f"unknown {name} {str(value)[:40]!r}: choose one of {', '.join(table)}")
+        if not isinstance(value, str) or value not in table:
+            raise ValueError(f"unknown {name} {shown(value)}: choose one of {', '.join(table)}")
     if weights and weights not in WEIGHTS:
-        raise ValueError(f"unknown weights {str(weights)[:40]!r}: choose one of {', '.join(WEIGHTS)}")
+        raise ValueError(f"unknown weights {shown(weights)}: choose one of {', '.join(WEIGHTS)}")
     for label in labels:
         if label not in LABELS:
-            raise ValueError(f"label {label!r} does not exist: choose {LABELS[0]} or {LABELS[1]}")
+            raise ValueError(f"label {shown(label)} does not exist: choose {LABELS[0]} or {LABELS[1]}")
+    for layer in layers:
+        if not isinstance(layer, int | float) or layer not in range(-99, 99):
+            raise ValueError(f"layer {shown(layer)} does not exist: give whole numbers from 0")
     check_batch(limits, outline(model), sentence)
     chosen = tuple(sorted({int(layer) for layer in layers})) if SLICES[slice].of_layer else ()
     return Experiment(
@@ -90,13 +97,15 @@ def defenses_from(chosen: Mapping[str, Mapping[str, Any]]) -> tuple[Defense, ...
     """{"noise": {"noise_multiplier": 1e-3}} -> (Noise(1e-3),), in the table's order whatever the order of the names."""
     for name in chosen:
         if name not in DEFENSES:
-            raise ValueError(f"unknown defense {str(name)[:40]!r}: choose one of {', '.join(DEFENSES)}")
+            raise ValueError(f"unknown defense {shown(name)}: choose one of {', '.join(DEFENSES)}")
     plain = [(name, kind()) for name, kind in DEFENSES.items() if name in chosen]
     return tuple(with_settings(defense, name, clamped(defense, chosen[name])) for name, defense in plain)
 
 
 def written(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
     """["noise=1e-3"] -> {"noise": {"noise_multiplier": 1e-3}}"""
+    if not isinstance(texts, Sequence) or isinstance(texts, str):
+        raise ValueError(f'defenses: {shown(texts)} is no list: write ["noise=1e-3"]')
     found: dict[str, dict[str, Any]] = {}
     for text in texts:
         name, _, value = str(text)[:40].partition("=")
@@ -124,6 +133,12 @@ def clamped(thing: Any, settings: Mapping[str, Any]) -> tuple[tuple[str, Any], .
 
 
 def clamp(value: float, low: float, high: float) -> float:
-    if not isinstance(value, int | float) or math.isnan(value):
-        raise ValueError(f"{str(value)[:40]!r} is not a number: give one from {low:g} to {high:g}")
+    if not isinstance(value, int | float) or value != value:
+        raise ValueError(f"{shown(value)} is not a number: give one from {low:g} to {high:g}")
     return min(max(value, low), high)
+
+
+def shown(value: Any) -> str:
+    """A wrong value in an error: enough of it to find it."""
+    text = repr(value) if not isinstance(value, int | float) else str(value)
+    return text if len(text) <= 42 else f"{text[:40]}…"

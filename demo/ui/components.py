@@ -167,7 +167,7 @@ def chosen_in(drawing: str) -> tuple[str, list[int]]:
     try:
         spec = json.loads(drawing)
         slice, layers = str(spec["slice"]), [int(layer) for layer in spec["chosen"]]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         raise ValueError("the choice of the exposed part cannot be read: pick a block of the drawing") from None
     if slice not in SLICES:
         raise ValueError(f"unknown slice {slice[:40]!r}: choose one of {', '.join(SLICES)}")

@@ -118,7 +118,8 @@ def experiment_of(values: tuple[Any, ...], limits: Limits, device: str | None) -
     slice, layers = chosen_in(picked)
     fields = [(name, f.name) for name in OWN_SETTINGS for f in settings_of(ATTACKS[name])]
     settings = {field: value for (name, field), value in zip(fields, own, strict=True) if name == attack}
-    labels, told = labels_for(label, sentence), ("length" in knows, "label" in knows)
+    told = ("length" in knows, "label" in knows) if isinstance(knows, list) else (False, False)
+    labels = labels_for(label, sentence if isinstance(sentence, str) else "")
     return experiment_from(
         limits, sentence, labels, model, weights, scale, slice, layers, attack, *told, seconds, seed, settings, dropout,
         frozen, chosen(rest[:DEFENDED]), device,

@@ -145,7 +145,7 @@ def listed(defense: str) -> str:
 
 def strengths_in(texts: str) -> list[str]:
     """0.5, 0.9 -> the strengths as they are written; `sweep` reads them."""
-    found = [text.strip()[:20] for text in texts.split(",") if text.strip()]
+    found = [text.strip()[:20] for text in str(texts).split(",") if text.strip()]
     if not found or len(found) > MOST_STRENGTHS:
         raise ValueError(f"there are {len(found)} strengths: give 1 to {MOST_STRENGTHS}, with commas between them")
     return found

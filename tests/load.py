@@ -1,0 +1,231 @@
+"""A class at once: `python -m tests.load --students 30 --minutes 2` drives a server as that many students would.
+
+Every run has to end in a result of the student's own sentence, in a place in line or in a clear refusal; a stopped run
+has to free the device; memory must not grow; and a server that is killed and started again has to be as good as new.
+"""
+
+import argparse
+import itertools
+import json
+import random
+import statistics
+import sys
+import threading
+import time
+import urllib.request
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gradio_client import Client
+
+from demo.serving import Server, free_port, served
+
+WORDS = (
+    "cat",
+    "dog",
+    "tree",
+    "house",
+    "river",
+    "stone",
+    "bread",
+    "salt",
+    "king",
+    "queen",
+    "moon",
+    "star",
+    "road",
+    "ship",
+)
+QUICK = (  # what students try, by how often: done in a second or so, but for the last, which never gets there
+    {"slice": "query", "layers": [0], "attack": "span", "seconds": 2},
+    {"slice": "all", "seconds": 2},
+    {"slice": "value", "layers": [0], "seconds": 3},
+    {"slice": "embeddings", "seconds": 1},
+    {"slice": "layer", "layers": [4], "attack": "dlg", "seconds": 1},
+)
+ENDLESS = {"sentence": "a cat", "slice": "layer", "layers": [4], "attack": "dlg", "seconds": 60}
+REFUSALS = ("Queue is full", "runs within a minute")
+CLOSES = 0.2  # of the runs are closed before their end
+WARM, MANY = 20, 200  # runs after which memory is looked at
+GROWTH, FREED = 0.05, 1.0  # how much it may have grown; seconds until a stopped run is gone
+
+
+@dataclass
+class Tally:
+    """What became of the runs, and what should not have happened."""
+
+    ends: Counter = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    waited: list[float] = field(default_factory=list)
+    longest_line: int = 0
+    memory: dict[int, float] = field(default_factory=dict)  # MB after so many runs
+    process: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, end: str, waited: float) -> None:
+        with self.lock:
+            self.ends[end] += 1
+            self.waited.append(waited)
+            if self.process and self.ends.total() in (WARM, MANY):
+                self.memory[self.ends.total()] = resident(self.process)
+
+
+def resident(process: int) -> float:
+    """MB of memory."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+
+def drive(address: str, students: int, seconds: float, runs: int = 0, process: int = 0) -> Tally:
+    """So many students for so long, and on until there were so many runs."""
+    tally, until = Tally(process=process), time.monotonic() + seconds
+
+    def over() -> bool:
+        return time.monotonic() > until and tally.ends.total() >= runs
+
+    threads = [threading.Thread(target=student, args=(address, n, tally, over), daemon=True) for n in range(students)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return tally
+
+
+def student(address: str, number: int, tally: Tally, over) -> None:
+    """One browser: a run after the other, each of another sentence."""
+    try:
+        client, chance = Client(address, verbose=False), random.Random(number)
+        for turn in itertools.count(number):
+            if over():
+                return
+            words = [*chance.sample(WORDS, 4), WORDS[number % len(WORDS)]]
+            attempt(client, words, QUICK[turn % len(QUICK)], chance.random() < CLOSES, tally)
+            time.sleep(chance.uniform(0, 2))
+    except Exception as problem:
+        tally.wrong.append(f"student {number}: {type(problem).__name__}: {problem}")
+
+
+def attempt(client: Client, words: list[str], choice: dict, closes: bool, tally: Tally) -> None:
+    started = time.monotonic()
+    job = client.submit(api_name="/attack", sentence=" ".join(words), **choice)
+    try:
+        if closes:
+            end = close(job, tally)
+        else:
+            job.result(timeout=300)
+            end = "result" if job.outputs() and "end" in job.outputs()[-1] else "no result"
+    except Exception as problem:
+        refused = [text for text in REFUSALS if text in str(problem)]
+        end = f"refused: {refused[0]}" if refused else f"{type(problem).__name__}: {problem}"
+    told = job.outputs()
+    if len({message["run"] for message in told}) > 1:
+        tally.wrong.append("frames of two runs in one")
+    if any(message["start"]["truth"] != words for message in told if "start" in message):
+        tally.wrong.append("another student's frames")
+    if not end.startswith(("result", "closed", "refused")):
+        tally.wrong.append(end)
+    tally.add(end, time.monotonic() - started)
+
+
+def close(job, tally: Tally) -> str:
+    """Leaves as soon as something is to be seen, or while still in line."""
+    for _ in range(100):
+        place = job.status().rank
+        tally.longest_line = max(tally.longest_line, place or 0)
+        if job.outputs() or job.done():
+            break
+        time.sleep(0.05)
+    job.cancel()
+    return "closed while running" if job.outputs() else "closed while in line"
+
+
+def freed(address: str, rounds: int = 5) -> float:
+    """Seconds for which a stopped run is still in the way of the next, beyond what the next one takes in any case."""
+    first, second = Client(address, verbose=False), Client(address, verbose=False)
+
+    def quick() -> float:
+        started = time.monotonic()
+        second.submit(api_name="/attack", sentence="a cat", slice="embeddings", seconds=1).result(timeout=100)
+        return time.monotonic() - started
+
+    alone, after = [], []
+    for _ in range(rounds):
+        alone.append(quick())
+        job = first.submit(api_name="/attack", **ENDLESS)
+        next(iter(job))
+        job.cancel()
+        after.append(quick())
+    return max(0.0, statistics.median(after) - statistics.median(alone))
+
+
+def killed_and_back(environment: dict[str, str]) -> list[str]:
+    """A server killed in the middle of a run, and another in its place: what does not work then."""
+    port, wrong = free_port(), []
+    with served(port=port, environment=environment) as server:
+        client = Client(server.address, verbose=False)
+        next(iter(client.submit(api_name="/attack", **ENDLESS)))
+        server.process.kill()
+        server.process.wait()
+    with served(port=port, environment=environment) as server:
+        for name in ("default", "map", "sweep"):
+            json.loads(got(server, f"static/assets/recordings/{name}.json"))
+        if "gradio" not in got(server, "?sentence=a+cat&slice=query&layers=0"):
+            wrong.append("a link leads nowhere")
+        job = Client(server.address, verbose=False).submit(api_name="/attack", sentence="a cat", slice="all")
+        job.result(timeout=100)
+        if not job.outputs()[-1]["end"]["certified"]:
+            wrong.append("no attack after the restart")
+    return wrong
+
+
+def got(server: Server, path: str) -> str:
+    return urllib.request.urlopen(server.address + path, timeout=60).read().decode()
+
+
+def report(tally: Tally, free: float, back: list[str] | None) -> int:
+    """The figures as a table; how many promises were broken."""
+    growth = tally.memory[MANY] / tally.memory[WARM] - 1 if MANY in tally.memory else None
+    broken = {
+        "every run ends in a result, a place in line or a refusal, with its own frames": not tally.wrong,
+        f"a stopped run is gone within {FREED:g} s": free <= FREED,
+        f"memory grows by at most {GROWTH:.0%} from run {WARM} to run {MANY}": growth is None or growth <= GROWTH,
+        "a killed server comes back": not back,
+    }
+    waits = sorted(tally.waited)
+    rows = [(f"runs: {end}", count) for end, count in sorted(tally.ends.items())] + [
+        ("runs in all", tally.ends.total()),
+        ("median, slowest run with its wait (s)", f"{statistics.median(waits):.1f}, {waits[-1]:.1f}"),
+        ("longest line seen", tally.longest_line),
+        ("a stopped run is in the way for (s)", f"{free:.2f}"),
+        *((f"memory after {runs} runs (MB)", f"{size:.0f}") for runs, size in tally.memory.items()),
+        ("memory growth", "not measured" if growth is None else f"{growth:+.1%}"),
+        *((f"promise: {promise}", "kept" if kept else "BROKEN") for promise, kept in broken.items()),
+    ]
+    for name, value in rows:
+        print(f"| {name} | {value} |")
+    for problem, count in Counter([*tally.wrong, *(back or [])]).items():
+        print(f"{count} × {problem}", file=sys.stderr)
+    return sum(not kept for kept in broken.values())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--students", type=int, default=30)
+    parser.add_argument("--minutes", type=float, default=2)
+    parser.add_argument("--runs", type=int, default=MANY, help="goes on until there were so many")
+    parser.add_argument("--url", help="a server that is running; default: one of its own, which is also killed")
+    options = parser.parse_args()
+    if options.url:
+        tally = drive(options.url, options.students, 60 * options.minutes, options.runs)
+        return report(tally, freed(options.url), None)
+    # All students come from this one address, faster than people do.
+    environment = {"LEAKSCOPE_PER_VISITOR": "60", "LEAKSCOPE_PER_ADDRESS": "0"}
+    with served(environment=environment) as server:
+        tally = drive(server.address, options.students, 60 * options.minutes, options.runs, server.process.pid)
+        free = freed(server.address)
+    return report(tally, free, killed_and_back(environment))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

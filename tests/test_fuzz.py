@@ -1,0 +1,126 @@
+"""Whatever is sent: a run, or a refusal that says what is wrong. LEAKSCOPE_FUZZ=5000 tries as many, at random."""
+
+import json
+import os
+
+import gradio as gr
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from demo.attacks import ATTACKS
+from demo.defenses import DEFENSES
+from demo.settings import settings_of
+from demo.slices import SLICES
+from demo.ui.api import endpoint
+from demo.ui.choices import PRESETS, WEIGHTS
+from demo.ui.components import chosen_in
+from demo.ui.controls import OWN_SETTINGS, experiment_of, labels_for
+from demo.ui.limits import Limits, Visitors
+from demo.ui.surveying import strengths_in
+
+EXAMPLES = int(os.environ.get("LEAKSCOPE_FUZZ", "0"))
+LIMITS = Limits(seconds=0.05, tokens=12, models=("minilm", "transformer"))
+
+
+def tried(examples):
+    """Some examples, the same each time; or as many as are asked for, new ones."""
+    return settings(
+        max_examples=EXAMPLES or examples, derandomize=not EXAMPLES, deadline=None, database=None,
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+
+
+# What JSON can carry, and what a browser makes of it.
+plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.just(10**400)
+junk = plain | st.lists(plain, max_size=3) | st.dictionaries(st.text(max_size=8), plain, max_size=3)
+own_names = sorted({field.name for attack in ATTACKS.values() for field in settings_of(attack)})
+defenses = st.builds("{}={}".format, st.sampled_from(list(DEFENSES)), st.floats() | st.text(max_size=6))
+sentences = st.sampled_from(list(PRESETS.values())) | st.text(max_size=60) | st.just("\n".join(["hi there"] * 3))
+
+GOOD = {
+    "sentence": sentences,
+    "model": st.sampled_from(LIMITS.models),
+    "slice": st.sampled_from(list(SLICES)),
+    "layers": st.lists(st.integers(-1, 6), max_size=3),
+    "attack": st.sampled_from(list(ATTACKS)),
+    "labels": st.lists(st.integers(-1, 2), max_size=3),
+    "weights": st.none() | st.sampled_from(WEIGHTS),
+    "scale": st.floats(),
+    "knows_length": st.booleans(),
+    "knows_label": st.booleans(),
+    "seconds": st.floats(),
+    "seed": st.integers(),
+    "settings": st.none() | st.dictionaries(st.sampled_from(own_names), plain, max_size=2),
+    "dropout": st.none() | st.floats(),
+    "frozen_embeddings": st.booleans(),
+    "defenses": st.lists(defenses | st.just("sign"), max_size=2),
+}
+
+
+@st.composite
+def calls(draw, wrong=2):
+    """The endpoint's arguments: some left out, at most a few of them nothing that makes sense."""
+    chosen = draw(st.sets(st.sampled_from(sorted(GOOD))))
+    odd = draw(st.sets(st.sampled_from(sorted(GOOD)), max_size=wrong))
+    return {"sentence": "Two dogs bark.", **{name: draw(junk if name in odd else GOOD[name]) for name in chosen | odd}}
+
+
+def tell(act, refusal):
+    """What comes of it: a result, or a refusal of that kind; anything else is a bug."""
+    try:
+        return act(), None
+    except refusal as problem:
+        return None, problem
+
+
+def clear(message):
+    """It says something, in few words, and is not how a bug is told."""
+    return 10 < len(message) < 500 and "broke off" not in message
+
+
+@pytest.fixture(scope="module")
+def attack():
+    return endpoint(LIMITS, "cpu", Visitors(LIMITS))
+
+
+@tried(50)
+@given(calls())
+def test_any_call_is_a_run_or_a_clear_refusal(attack, call):
+    told, refusal = tell(lambda: list(attack(**call)), gr.Error)
+    if refusal is not None:
+        assert clear(refusal.message), refusal.message
+        return
+    assert [message["frame"]["n"] for message in told] == list(range(len(told)))
+    assert told[-1]["end"]["headline"]
+    json.dumps(told, allow_nan=False)
+
+
+@tried(100)
+@given(st.data())
+def test_any_values_of_the_page_are_an_experiment_or_a_clear_refusal(data):
+    """As a browser may send them, which need not be ours."""
+    own = [f for name in OWN_SETTINGS for f in settings_of(ATTACKS[name])]
+    defended = [value for kind in DEFENSES.values() for value in (None, *settings_of(kind))]
+    names = ["sentence", "labels", "model", "weights", "scale", "drawing", "attack", "knows", "seconds", "seed"]
+    names += ["dropout", "frozen_embeddings"]
+    picked = st.builds(lambda slice, layers: json.dumps({"slice": slice, "chosen": layers}), GOOD["slice"], junk)
+    strategies = {
+        **GOOD,
+        "drawing": picked | junk,
+        "knows": st.just(["length"]),
+        "labels": st.sampled_from([0, 1, "by turns"]),
+    }
+    odd = data.draw(st.sets(st.sampled_from(names), max_size=2))
+    values = [data.draw(junk if name in odd else strategies[name]) for name in names]
+    values += [data.draw(plain) for _ in (*defended, *own)]
+    _, refusal = tell(lambda: experiment_of(tuple(values), LIMITS, "cpu"), ValueError)
+    assert refusal is None or clear(str(refusal)), refusal
+
+
+@tried(200)
+@given(junk)
+def test_any_value_of_a_control_is_read_or_refused(value):
+    for read in (chosen_in, strengths_in, lambda value: labels_for(value, "a\nb")):
+        _, refusal = tell(lambda read=read: read(value), ValueError)
+        assert refusal is None or clear(str(refusal)), refusal
