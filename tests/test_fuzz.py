@@ -17,6 +17,7 @@ from demo.ui.choices import PRESETS, WEIGHTS
 from demo.ui.components import chosen_in
 from demo.ui.controls import OWN_SETTINGS, experiment_of, labels_for
 from demo.ui.limits import Limits, Visitors
+from demo.ui.links import MOST_NOTICES, fields, from_query, to_query
 from demo.ui.surveying import strengths_in
 
 EXAMPLES = int(os.environ.get("LEAKSCOPE_FUZZ", "0"))
@@ -124,3 +125,18 @@ def test_any_value_of_a_control_is_read_or_refused(value):
     for read in (chosen_in, strengths_in, lambda value: labels_for(value, "a\nb")):
         _, refusal = tell(lambda read=read: read(value), ValueError)
         assert refusal is None or clear(str(refusal)), refusal
+
+
+parts = st.tuples(st.sampled_from(sorted(fields(LIMITS, "minilm"))) | st.text(max_size=8), plain.map(str) | st.text())
+
+
+@tried(200)
+@given(st.text(max_size=200) | st.lists(parts, max_size=8).map(lambda pairs: "&".join(f"{a}={b}" for a, b in pairs)))
+def test_any_link_is_read_and_what_is_left_of_it_is_a_good_link(text):
+    values, notices = from_query(text, LIMITS, "minilm")
+    assert len(notices) <= MOST_NOTICES + 1
+    assert all(clear(notice) for notice in notices), notices
+    again = to_query(values, fields(LIMITS, values.get("model", "minilm"))).lstrip("?").replace("#", "&")
+    read, wrong = from_query(again, LIMITS, "minilm")
+    assert not wrong
+    assert {name: read.get(name, value) for name, value in values.items()} == values

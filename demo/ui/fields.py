@@ -87,7 +87,7 @@ class Number:
             value: float = int(text) if self.whole else float(text)
         except ValueError:
             value = math.nan
-        if math.isnan(value):
+        if value != value:  # no number; math.isnan takes no whole number of 400 digits
             raise ValueError(f"give a {'whole ' * self.whole}number from {self.low:g} to {self.high:g}")
         return value, min(max(value, self.low), self.high)
 
