@@ -218,8 +218,10 @@ def verdict(frame: Frame, case: Case, experiment: Experiment) -> tuple[str, str]
     if frame.certified and shot.certificate:
         headline, proof = proven(frame, shot.certificate, case.secret)
         return headline, f"{told}. {proof}"
-    if shot.nats is not None:
-        told += f". The guess makes the noisy gradient {shot.nats:.1f} nats likelier than the next candidate does"
+    if shot.nats is not None and shot.nats > 0:
+        told += f". The guess makes the noisy gradient {shot.nats:,.1f} nats likelier than the next candidate does"
+    elif shot.nats is not None:
+        told += ". Another candidate makes the noisy gradient likelier, so this guess is surely not the sentence"
     if scores.exact and case.secret.dropout:
         why = "Only the client knows its masks, and without them even the truth has another gradient."
         return "Recovered, but not certified: dropout hides the proof.", f"{told}. {why}"

@@ -20,6 +20,7 @@ from demo.slices import Piece
 
 CLIFF = 1e-6  # singular values fall from ~1e-4 to ~1e-8 of the largest right after the rank
 COMPLETION = 40  # rounds in which numbers that were not sent are filled in
+NEARLY = 0.8  # of a span's directions are enough to go by
 HEAD_CLIFF = 1e-5  # one head's block is worse conditioned
 
 
@@ -122,9 +123,10 @@ def _found(leak: Leak) -> Iterator[View]:
 
 
 def _difficulty(leak: Leak, view: View) -> tuple[bool, int, int, int]:
-    """Under noise, what still shows of a span counts first; then how near it is to the embeddings."""
+    """Under noise, what still shows of a span counts first, up to nearly all; then how near it is to the embeddings."""
     exact = view.layer < leak.model.layers and leak.model.net.reads_embeddings(view.layer)
-    hidden = -view.rank if leak.veiled and view.blur else 0
+    enough = math.ceil(NEARLY * (view.most or view.rank))
+    hidden = -min(view.rank, enough) if leak.veiled and view.blur else 0
     return view.read_row_only, hidden, 0 if exact else view.layer, ORDER.index(view.part)
 
 

@@ -27,7 +27,7 @@ from demo.lens import frequent_ids
 from demo.settings import setting
 from demo.subspace import read_length, searchable
 
-READING = 0.3  # of the budget, at most, goes into the first reading
+READING = 0.5  # of the budget, at most, goes into the first reading
 WEIGHED = 16  # sentences weighed at once
 NEAR = 3  # words that each dummy is nearest to
 RUNNERS_UP = 3
