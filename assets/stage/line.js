@@ -33,6 +33,6 @@ export class Line {
 // A run that ended without a last word: said once what it did say has had the time to be shown.
 export const SETTLED = 1000;
 export const GONE = {
-  waiting: "Not started: the line is full, or the server is out of reach. Try again in a moment.",
-  running: "Broken off: the connection to the server was lost.",
+  waiting: "Not started: too many are in line. Try again in a moment.",
+  running: "Broken off: something went wrong on the server.",
 };

@@ -71,7 +71,8 @@ def connect_runs(runs: Sequence[Run], visitors: Visitors) -> None:
             script.replace("SCREEN", run.screen).replace("OTHERS", f"[{others}]")
             for script in (START_JS, GONE_JS, STOP_JS)
         )
-        this.then(None, ticket, ticket, js=gone, api_visibility="private")
+        for over in (this.then, this.failure):  # Gradio's `then` does not follow an error, nor a line that is full
+            over(None, ticket, ticket, js=gone, api_visibility="private")
         gr.on(run.starts, None, ticket, ticket, js=start, cancels=running, api_visibility="private")
         run.stop.click(None, js=stop, cancels=[this], api_visibility="private")
 
