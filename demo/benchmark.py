@@ -102,8 +102,8 @@ def settings_from(texts: Sequence[str], attack: str) -> tuple[tuple[str, float |
 
 def claims_command(options: argparse.Namespace) -> None:
     """Every figure of the README's results, in one resumable run."""
-    examples = sentences.read(options.sentences)
-    for name in named(options.only, CLAIMS, "claim"):
+    names, examples = named(options.only, CLAIMS, "claim"), sentences.read(options.sentences)
+    for name in names:
         claim = CLAIMS[name]
         tokenizer = load("minilm").tokenizer
         fitting = [e for e in examples if claim.fits(e.sentence, len(tokenizer.tokenize(e.sentence)))]
