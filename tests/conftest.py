@@ -41,8 +41,8 @@ def minilm() -> Model:
 
 @pytest.fixture(scope="session")
 def running() -> Iterator[Server]:
-    """The running app."""
-    with served() as app:
+    """The running app; all tests are one visitor, who may start as many runs as there are tests."""
+    with served(environment={"LEAKSCOPE_PER_VISITOR": "0", "LEAKSCOPE_PER_ADDRESS": "0"}) as app:
         yield app
 
 

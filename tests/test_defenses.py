@@ -300,7 +300,7 @@ def test_errors_name_the_defense(text, message):
 
 
 def test_a_defended_run_ends_with_evidence(minilm):
-    experiment = Experiment(SENTENCE, slice="query", layers=(0,), defenses=(Noise(1e-5),), device="cpu")
+    experiment = Experiment(SENTENCE, slice="value", layers=(0,), defenses=(Noise(1e-6),), device="cpu")
     case = set_up(experiment)
     *_, frame = run(experiment, case)
     assert frame.text == SENTENCE
