@@ -46,7 +46,7 @@ QUICK = (  # what students try, by how often: done in a second or so, but for th
 )
 ENDLESS = {"sentence": "a cat", "slice": "layer", "layers": [4], "attack": "dlg", "seconds": 60}
 REFUSALS = ("Queue is full", "runs within a minute")
-CLOSES = 0.2  # of the runs are closed before their end
+PATIENCE = (0, 0, 0, 0, 0, 0, 5, 100)  # seconds for which a run that will be closed is waited for; 0: to its end
 WARM, MANY = 20, 200  # runs after which memory is looked at
 GROWTH, FREED = 0.05, 1.0  # how much it may have grown; seconds until a stopped run is gone
 
@@ -58,6 +58,7 @@ class Tally:
     ends: Counter = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     waited: list[float] = field(default_factory=list)
+    answers: list[float] = field(default_factory=list)  # seconds
     longest_line: int = 0
     memory: dict[int, float] = field(default_factory=dict)  # MB after so many runs
     process: int = 0
@@ -67,14 +68,28 @@ class Tally:
         with self.lock:
             self.ends[end] += 1
             self.waited.append(waited)
-            if self.process and self.ends.total() in (WARM, MANY):
-                self.memory[self.ends.total()] = resident(self.process)
+            runs = self.ends.total()
+        if self.process and runs % WARM == 0:
+            self.memory[runs] = resident(self.process)
 
 
 def resident(process: int) -> float:
-    """MB of memory."""
-    status = Path(f"/proc/{process}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+    """MB of memory: the least of three seconds, as a run under way takes more for a moment."""
+    sizes = []
+    for _ in range(30):
+        status = Path(f"/proc/{process}/status").read_text()
+        sizes.append(int(status.split("VmRSS:")[1].split()[0]) / 1024)
+        time.sleep(0.1)
+    return min(sizes)
+
+
+def ask_for_health(address: str, tally: Tally, over) -> None:
+    """How long the server takes to answer while it computes."""
+    while not over():
+        started = time.monotonic()
+        urllib.request.urlopen(address + "health", timeout=60).read()
+        tally.answers.append(time.monotonic() - started)
+        time.sleep(0.5)
 
 
 def drive(address: str, students: int, seconds: float, runs: int = 0, process: int = 0) -> Tally:
@@ -85,6 +100,7 @@ def drive(address: str, students: int, seconds: float, runs: int = 0, process: i
         return time.monotonic() > until and tally.ends.total() >= runs
 
     threads = [threading.Thread(target=student, args=(address, n, tally, over), daemon=True) for n in range(students)]
+    threads.append(threading.Thread(target=ask_for_health, args=(address, tally, over), daemon=True))
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -100,18 +116,18 @@ def student(address: str, number: int, tally: Tally, over) -> None:
             if over():
                 return
             words = [*chance.sample(WORDS, 4), WORDS[number % len(WORDS)]]
-            attempt(client, words, QUICK[turn % len(QUICK)], chance.random() < CLOSES, tally)
+            attempt(client, words, QUICK[turn % len(QUICK)], chance.choice(PATIENCE), tally)
             time.sleep(chance.uniform(0, 2))
     except Exception as problem:
         tally.wrong.append(f"student {number}: {type(problem).__name__}: {problem}")
 
 
-def attempt(client: Client, words: list[str], choice: dict, closes: bool, tally: Tally) -> None:
+def attempt(client: Client, words: list[str], choice: dict, closes: float, tally: Tally) -> None:
     started = time.monotonic()
     job = client.submit(api_name="/attack", sentence=" ".join(words), **choice)
     try:
         if closes:
-            end = close(job, tally)
+            end = close(job, closes, tally)
         else:
             job.result(timeout=300)
             end = "result" if job.outputs() and "end" in job.outputs()[-1] else "no result"
@@ -128,9 +144,10 @@ def attempt(client: Client, words: list[str], choice: dict, closes: bool, tally:
     tally.add(end, time.monotonic() - started)
 
 
-def close(job, tally: Tally) -> str:
-    """Leaves as soon as something is to be seen, or while still in line."""
-    for _ in range(100):
+def close(job, patience: float, tally: Tally) -> str:
+    """Leaves as soon as something is to be seen; or, without the patience for it, while still in line."""
+    until = time.monotonic() + patience
+    while time.monotonic() < until:
         place = job.status().rank
         tally.longest_line = max(tally.longest_line, place or 0)
         if job.outputs() or job.done():
@@ -197,8 +214,9 @@ def report(tally: Tally, free: float, back: list[str] | None) -> int:
         ("runs in all", tally.ends.total()),
         ("median, slowest run with its wait (s)", f"{statistics.median(waits):.1f}, {waits[-1]:.1f}"),
         ("longest line seen", tally.longest_line),
+        ("median, slowest answer of /health (s)", f"{statistics.median(tally.answers):.2f}, {max(tally.answers):.2f}"),
         ("a stopped run is in the way for (s)", f"{free:.2f}"),
-        *((f"memory after {runs} runs (MB)", f"{size:.0f}") for runs, size in tally.memory.items()),
+        (f"memory after each {WARM} runs (MB)", ", ".join(f"{size:.0f}" for size in tally.memory.values())),
         ("memory growth", "not measured" if growth is None else f"{growth:+.1%}"),
         *((f"promise: {promise}", "kept" if kept else "BROKEN") for promise, kept in broken.items()),
     ]

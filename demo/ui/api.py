@@ -13,6 +13,7 @@ from demo.ui.choices import DEFAULT, experiment_from, written
 from demo.ui.discretion import place_of
 from demo.ui.lending import on_gpu
 from demo.ui.limits import Limits, Visitors
+from demo.ui.memory import give_back
 
 
 def endpoint(limits: Limits, device: str | None, visitors: Visitors) -> Callable[..., Iterator[Message]]:
@@ -102,6 +103,8 @@ def guarded(stream: Iterator[Message]) -> Iterator[Message]:
         yield {"run": "", "error": str(problem.message)}
     except Exception as problem:
         yield {"run": "", "error": broken_off(problem)}
+    finally:
+        give_back()
 
 
 def broken_off(problem: Exception) -> str:
