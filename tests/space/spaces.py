@@ -10,6 +10,7 @@ import inspect
 import json
 import multiprocessing
 import os
+import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
@@ -64,7 +65,11 @@ class Worker:
         self.process.start()
 
     def work(self, task):
-        while True:
+        parent = os.getppid()
+        while os.getppid() == parent:  # a server that is killed takes its workers along
+            if self.arguments.empty():
+                time.sleep(0.05)
+                continue
             args, kwargs = self.arguments.get()
             self.stop.clear()
             with ThreadPoolExecutor() as threads:
