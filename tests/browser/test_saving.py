@@ -158,13 +158,13 @@ def test_damaged_recordings_are_refused_with_what_is_wrong(page):
     shown = state(page)["run"]
     for name, (text, words) in DAMAGES.items():
         choose_file(page, text.encode())
-        expect(page.locator(".ls-told"), name).to_contain_text(words)
-        assert page.locator(".ls-told").inner_text().startswith("Not opened: ")
+        expect(page.locator(".ls-saving .ls-told"), name).to_contain_text(words)
+        assert page.locator(".ls-saving .ls-told").inner_text().startswith("Not opened: ")
         assert state(page)["run"] == shown
     drop(page, DAMAGES["cut"][0])
-    expect(page.locator(".ls-told")).to_contain_text("it is not whole JSON")
+    expect(page.locator(".ls-saving .ls-told")).to_contain_text("it is not whole JSON")
     drop(page, " ", 33_000_000)
-    expect(page.locator(".ls-told")).to_contain_text("the file has 33 MB: a recording may have 32")
+    expect(page.locator(".ls-saving .ls-told")).to_contain_text("the file has 33 MB: a recording may have 32")
     assert state(page)["run"] == shown
 
 
