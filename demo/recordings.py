@@ -42,7 +42,7 @@ RECORDINGS = {
     "lesson-noise-strong": replace(NOISY, defenses=(Noise(0.1),)),
 }
 MAPPED = Experiment(SENTENCE, slice="query", layers=(3,), seconds=30)
-SWEPT = MAPPED
+SWEPT = replace(MAPPED, slice="layer")
 SURVEYS = {  # what the tabs show until something else is asked for
     "map": (survey_title(MAPPED), tuple(cells(MAPPED))),
     "sweep": (sweep_title(SWEPT), tuple(sweep(SWEPT, "noise", STRENGTHS["noise"]))),

@@ -14,7 +14,7 @@ from demo.models import outline
 
 COMPONENTS = ("query", "key", "value", "attention-output", "ffn-in", "ffn-out")
 STRENGTHS: dict[str, tuple[float | str, ...]] = {  # from weak to strong, around where the attacks give up
-    "noise": (1e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 1e-2, 0.1),
+    "noise": (1e-7, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 1e-2, 0.1),
     "prune": (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999),
     "mask": (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99),
     "round": ("fp16", "int8"),
