@@ -1,30 +1,22 @@
 /* The stage: the attacker's side of the wall. It keeps the frames of one run and draws any of them: token tiles, a status
    line, the map of word embeddings, curves and, for the span attack, the strip of candidate words.
    Words come from people: they reach the page through textContent, and Plotly through plain() only. */
-import { calm, build, html, nextPaint, pause, uniqueId } from "./stage/dom.js";
+import { build, html, nextPaint, pause, uniqueId } from "./stage/dom.js";
 import { Announcer } from "./stage/announcer.js";
-import { Tiles, MARKS, inPlace } from "./stage/tiles.js";
+import { Tiles, inPlace, legend } from "./stage/tiles.js";
 import { TokenTable } from "./stage/table.js";
 import { Chart, Strip } from "./stage/curves.js";
 import { WordMap } from "./stage/map.js";
-import { Player } from "./stage/player.js";
-import { GONE, Line, SETTLED } from "./stage/line.js";
+import { Screen } from "./stage/screen.js";
+import { Verdict } from "./stage/verdict.js";
 
-const REST_ON_LAST = 4000;
-
-export class Stage {
+export class Stage extends Screen {
   constructor(root, { plotly: url, recording, view = {} } = {}) {
-    this.root = root;
-    this.player = new Player(() => this.paint(), () => this.endLoop(), () => this.rest());
-    this.line = new Line((place) => {
-      this.place = place;
-      this.paint();
-    });
+    super(root);
     this.buildParts();
     this.begin(null, "empty");
     if (view.projection === "3d") this.map.pick(1);
     this.player.setSpeed(Number(view.speed));
-    root.addEventListener("keydown", (event) => this.key(event));
     new MutationObserver(() => this.setTheme()).observe(document.body, { attributeFilter: ["class"] });
     if (recording) this.loadRecording(recording);
     // Plotly is large: the tiles move first.
@@ -44,32 +36,18 @@ export class Stage {
     if (message.run !== this.run) this.begin(message.run, "running");
     if (message.start && !this.start) this.setStart(message.start);
     if (message.frame) this.add(message.frame);
-    if (message.error) this.finish("error", { headline: message.error });
+    if (message.error) this.fails(message.error);
     else if (message.end) this.finish("done", message.end);
     this.paint();
   }
 
-  waiting(ticket) {
-    this.closed = this.run ?? this.closed; // what is still under way of that run is not shown
-    this.begin(null, "waiting");
-    this.line.wait(ticket);
-    this.paint();
-  }
-
-  // The server is done with the run.
-  gone() {
-    const { run } = this, { ticket } = this.line;
-    setTimeout(() => {
-      const headline = GONE[this.root.dataset.state];
-      if (this.run !== run || this.line.ticket !== ticket || !headline) return;
-      this.finish("error", { headline });
-      this.paint();
-    }, SETTLED);
+  fails(headline) {
+    this.finish("error", { headline });
   }
 
   stopped() {
     if (!["running", "waiting"].includes(this.root.dataset.state)) return;
-    this.closed = this.run ?? this.closed;
+    this.close();
     const last = this.frames.at(-1);
     const headline = last ? `Stopped at step ${last.step}: ${this.score(last)}.` : "Stopped before the first step.";
     this.finish("stopped", { headline });
@@ -94,17 +72,14 @@ export class Stage {
     this.paint();
   }
 
-  // What is still under way of a run is not shown any more.
   replay({ messages }) {
-    this.closed = this.run ?? this.closed;
+    this.close();
     const run = uniqueId();
     for (const message of messages) this.receive({ ...message, run });
     if (!this.frames.length) return this.begin(null, "empty");
     this.root.dataset.state = "recorded";
     this.player.running = this.player.following = false;
-    if (calm.matches) return this.paint();
-    this.looping = true;
-    this.player.play();
+    this.loop();
   }
 
   // A recording that somebody asked for: it stands at a frame, or plays once.
@@ -148,26 +123,8 @@ export class Stage {
     this.player.running = this.player.following = false;
   }
 
-  rest() {
-    if (this.looping) this.restTimer = setTimeout(() => this.player.play(), REST_ON_LAST);
-  }
-
-  endLoop() {
-    this.looping = false;
-    clearTimeout(this.restTimer);
-  }
-
   score(frame) {
     return `${inPlace(frame)} of ${this.start?.truth?.length ?? frame.tokens.length} tokens in place`;
-  }
-
-  paint() {
-    if (this.painting) return;
-    this.painting = true;
-    requestAnimationFrame(() => {
-      this.painting = false;
-      this.draw();
-    });
   }
 
   draw() {
@@ -206,9 +163,7 @@ export class Stage {
   drawVerdict() {
     // A recording keeps its end for its last frame.
     const end = this.start?.recorded && this.shown < this.player.last ? null : this.end;
-    this.verdict.dataset.kind = end ? (end.certified ? "certified" : "plain") : "open";
-    this.headline.textContent = end?.headline ?? (this.root.dataset.state === "empty" ? "" : "…");
-    this.detail.textContent = end?.detail ?? "";
+    this.verdict.draw(end, this.root.dataset.state === "empty" ? "" : undefined);
     return end ? `${end.headline} ${end.detail ?? ""}` : "";
   }
 
@@ -222,17 +177,6 @@ export class Stage {
     this.found.draw(this.frames, this.shown);
   }
 
-  key(event) {
-    const { key, target } = event;
-    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    if (target.closest("select, [role=tab]") || (key === " " && target.closest("button")) || (key !== " " && target.closest("input"))) return;
-    const goal = { ArrowLeft: this.shown - 1, ArrowRight: this.shown + 1, Home: 0, End: Infinity }[key];
-    if (key === " ") this.player.playPause();
-    else if (goal !== undefined) this.player.seek(goal);
-    else return;
-    event.preventDefault();
-  }
-
   buildParts() {
     this.root.classList.add("ls-stage");
     this.tiles = new Tiles();
@@ -243,10 +187,7 @@ export class Stage {
     this.recorded = html("span", { class: "ls-badge ls-recorded", hidden: "" }, "recorded run");
     this.exposed = html("span", { class: "ls-exposed" });
     this.status = html("div", { class: "ls-status" });
-    this.headline = html("div", { class: "ls-headline" });
-    this.detail = html("div", { class: "ls-detail" });
-    this.verdict = html("div", { class: "ls-verdict" },
-      html("span", { class: "ls-seal", "aria-hidden": "true" }, "✓"), html("div", {}, this.headline, this.detail));
+    this.verdict = new Verdict();
     this.map = new WordMap(this.root, () => this.paint());
     this.strip = new Strip();
     this.objective = new Chart([{ key: "objective", name: "", colour: "--ls-accent" }], { log: true, room: 5.5 });
@@ -257,7 +198,7 @@ export class Stage {
       html("div", { class: "ls-head" }, this.title, this.device, this.recorded, this.exposed),
       this.buildTools(), this.tiles.node, this.table.node, this.status, this.announcer.node,
       html("div", { class: "ls-plots" }, this.map.node, html("div", { class: "ls-curves" }, this.strip.node, this.objective.node, this.found.node)),
-      this.player.node, this.verdict,
+      this.player.node, this.verdict.node,
     );
   }
 
@@ -267,21 +208,8 @@ export class Stage {
       this.tiles.node.hidden = on;
       this.table.node.hidden = !on;
     });
-    const key = Object.entries(MARKS).map(([mark, { symbol, words }]) =>
-      html("span", { "data-mark": mark }, html("b", { class: "ls-symbol" }, symbol), ` ${words}`));
     this.maskKey = html("span", { hidden: "" }, html("b", { class: "ls-swatch" }), " what dropout kept");
-    return html("div", { class: "ls-tools" }, html("span", { class: "ls-key" }, ...key, this.maskKey), html("span", { class: "ls-switches" }, table, compare));
-  }
-
-  switch(name, act) {
-    const button = html("button", { type: "button", class: "ls-button ls-switch", "aria-pressed": "false" }, name);
-    button.addEventListener("click", () => {
-      const on = button.getAttribute("aria-pressed") !== "true";
-      button.setAttribute("aria-pressed", on);
-      act(on);
-      this.paint();
-    });
-    return button;
+    return html("div", { class: "ls-tools" }, html("span", { class: "ls-key" }, ...legend(), this.maskKey), html("span", { class: "ls-switches" }, table, compare));
   }
 }
 

@@ -1,6 +1,7 @@
 /* One side of a comparison: what it does differently, its tiles, how far it is, and its verdict. */
 import { html } from "../stage/dom.js";
 import { Tiles, inPlace } from "../stage/tiles.js";
+import { Verdict } from "../stage/verdict.js";
 
 export class Column {
   constructor(side) {
@@ -9,13 +10,10 @@ export class Column {
     this.own = html("span", { class: "ls-title" });
     this.exposed = html("span", { class: "ls-exposed" });
     this.status = html("div", { class: "ls-status" });
-    this.headline = html("div", { class: "ls-headline" });
-    this.detail = html("div", { class: "ls-detail" });
-    this.verdict = html("div", { class: "ls-verdict" },
-      html("span", { class: "ls-seal", "aria-hidden": "true" }, "✓"), html("div", {}, this.headline, this.detail));
+    this.verdict = new Verdict();
     this.node = html("div", { class: "ls-column", role: "group", "aria-label": `Experiment ${side}`, "data-side": side },
       html("div", { class: "ls-head" }, html("span", { class: "ls-letter", "aria-hidden": "true" }, side), this.own, this.exposed),
-      this.tiles.node, this.status, this.verdict);
+      this.tiles.node, this.status, this.verdict.node);
     this.begin();
   }
 
@@ -45,9 +43,7 @@ export class Column {
     this.own.textContent = this.start?.own ?? "";
     this.exposed.textContent = this.start ? `sees ${this.start.exposed}` : "";
     const end = frame && frame === this.last ? this.end : null; // a verdict belongs to the last frame
-    this.verdict.dataset.kind = end ? (end.certified ? "certified" : "plain") : "open";
-    this.headline.textContent = end?.headline ?? "…";
-    this.detail.textContent = end?.detail ?? "";
+    this.verdict.draw(end);
     this.status.textContent = frame ? `step ${frame.step} · ${this.score(frame)} · ${frame.seconds.toFixed(1)} s — ${frame.stage}` : "";
     if (frame) this.tiles.draw(frame);
   }

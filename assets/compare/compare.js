@@ -1,27 +1,20 @@
 /* The comparison: two runs on one timeline. A moment of it is the latest frame of each side at that second, so one player
    and one chart serve both. Words come from people: they reach the page through textContent only. */
-import { calm, html } from "../stage/dom.js";
+import { html } from "../stage/dom.js";
 import { Announcer } from "../stage/announcer.js";
 import { Chart } from "../stage/curves.js";
-import { GONE, Line, SETTLED } from "../stage/line.js";
-import { Player } from "../stage/player.js";
-import { MARKS } from "../stage/tiles.js";
+import { Screen } from "../stage/screen.js";
+import { legend } from "../stage/tiles.js";
 import { Column } from "./column.js";
 
-const REST_ON_LAST = 4000;
 const LINES = [{ key: "a", name: "A", colour: "--ls-accent" }, { key: "b", name: "B", colour: "--ls-blue" }];
 
-export class Comparison {
+export class Comparison extends Screen {
   constructor(root, { recording } = {}) {
-    Object.assign(this, { root, busy: false, wanted: false });
-    this.player = new Player(() => this.paint(), () => this.endLoop(), () => this.rest());
-    this.line = new Line((place) => {
-      this.place = place;
-      this.paint();
-    });
+    super(root);
+    Object.assign(this, { busy: false, wanted: false });
     this.buildParts();
     this.begin(null, "empty");
-    root.addEventListener("keydown", (event) => this.key(event));
     if (recording) this.load(recording);
     this.paint();
   }
@@ -38,18 +31,14 @@ export class Comparison {
   replay(messages) {
     for (const message of messages) this.receive(message);
     this.setState("recorded");
-    if (calm.matches) return this.paint();
-    this.looping = true;
-    this.player.play();
+    this.loop();
   }
 
   receive(message) {
     if (message.run === this.closed) return;
     if (message.run !== this.run) this.begin(message.run, "running");
-    if (message.error) {
-      this.said = message.error;
-      this.setState("error");
-    } else this.take(message);
+    if (message.error) this.fails(message.error);
+    else this.take(message);
     this.paint();
   }
 
@@ -70,28 +59,14 @@ export class Comparison {
     this.player.add({ n: this.moments++, seconds, A: A.last, B: B.last, a: A.last?.recover ?? 0, b: B.last?.recover ?? 0 });
   }
 
-  waiting(ticket) {
-    this.closed = this.run ?? this.closed; // what is still under way of that run is not shown
-    this.begin(null, "waiting");
-    this.line.wait(ticket);
-    this.paint();
-  }
-
-  // The server is done with the run.
-  gone() {
-    const { run } = this, { ticket } = this.line;
-    setTimeout(() => {
-      const problem = GONE[this.root.dataset.state];
-      if (this.run !== run || this.line.ticket !== ticket || !problem) return;
-      this.said = problem;
-      this.setState("error");
-      this.paint();
-    }, SETTLED);
+  fails(problem) {
+    this.said = problem;
+    this.setState("error");
   }
 
   stopped() {
     if (!["running", "waiting"].includes(this.root.dataset.state)) return;
-    this.closed = this.run ?? this.closed;
+    this.close();
     const scores = Object.values(this.columns).filter(({ last }) => last).map((column) => `${column.side} had ${column.score(column.last)}`);
     this.said = scores.length ? `Stopped: ${scores.join(", ")}.` : "Stopped before the first step.";
     this.setState("stopped");
@@ -113,24 +88,6 @@ export class Comparison {
     if (state !== "running" && state !== "waiting") this.player.running = this.player.following = false;
   }
 
-  rest() {
-    if (this.looping) this.restTimer = setTimeout(() => this.player.play(), REST_ON_LAST);
-  }
-
-  endLoop() {
-    this.looping = false;
-    clearTimeout(this.restTimer);
-  }
-
-  paint() {
-    if (this.painting) return;
-    this.painting = true;
-    requestAnimationFrame(() => {
-      this.painting = false;
-      this.draw();
-    });
-  }
-
   draw() {
     const { frames, shown } = this.player, { state } = this.root.dataset, moment = frames[shown];
     Object.assign(this.root.dataset, { frames: frames.length, shown });
@@ -150,17 +107,6 @@ export class Comparison {
     return `After ${moment.seconds.toFixed(1)} s, ${scores.join(" and ")}.`;
   }
 
-  key(event) {
-    const { key, target } = event, { shown } = this.player;
-    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    if (target.closest("select") || (key === " " && target.closest("button")) || (key !== " " && target.closest("input"))) return;
-    const goal = { ArrowLeft: shown - 1, ArrowRight: shown + 1, Home: 0, End: Infinity }[key];
-    if (key === " ") this.player.playPause();
-    else if (goal !== undefined) this.player.seek(goal);
-    else return;
-    event.preventDefault();
-  }
-
   buildParts() {
     this.columns = { A: new Column("A"), B: new Column("B") };
     this.announcer = new Announcer();
@@ -175,15 +121,8 @@ export class Comparison {
   }
 
   buildTools() {
-    const truth = html("button", { type: "button", class: "ls-button ls-compare", "aria-pressed": "false" }, "Compare with the truth");
-    truth.addEventListener("click", () => {
-      const on = truth.getAttribute("aria-pressed") === "false";
-      truth.setAttribute("aria-pressed", on);
-      for (const { tiles } of Object.values(this.columns)) tiles.compare(on);
-      this.paint();
-    });
-    const key = Object.entries(MARKS).map(([mark, { symbol, words }]) => html("span", { "data-mark": mark }, html("b", { class: "ls-symbol" }, symbol), ` ${words}`));
-    return html("div", { class: "ls-tools" }, html("span", { class: "ls-key" }, ...key), truth);
+    const truth = this.switch("Compare with the truth", (on) => Object.values(this.columns).forEach(({ tiles }) => tiles.compare(on)));
+    return html("div", { class: "ls-tools" }, html("span", { class: "ls-key" }, ...legend()), truth);
   }
 }
 

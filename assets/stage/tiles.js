@@ -7,6 +7,11 @@ export const MARKS = {
   "~": { symbol: "↔", words: "right word in the wrong place", colour: "--ls-moved", shape: "diamond" },
   x: { symbol: "✗", words: "wrong", colour: "--ls-wrong", shape: "x" },
 };
+
+// What the marks mean, as nodes.
+export const legend = () => Object.entries(MARKS).map(([mark, { symbol, words }]) =>
+  html("span", { "data-mark": mark }, html("b", { class: "ls-symbol" }, symbol), ` ${words}`));
+
 const LONGEST_WORD = 18;
 
 export const markOf = (frame, place) => MARKS[frame.marks?.[place]] ?? MARKS.x;
