@@ -40,9 +40,14 @@ function cited(source) {
 function table(header, rows) {
   const mixed = header.some((name) => name.startsWith(OURS)); // else all of it is ours
   const columns = mixed ? header.map(columnOf) : header.map((label) => ({ label, ours: false }));
-  const above = grouped(columns).map(({ group, span }) => html("th", { colspan: span, scope: "colgroup", "data-ours": group.startsWith("ours") }, group));
-  const names = columns.map(({ label, ours }) => html("th", { scope: "col", "data-ours": ours }, label));
+  const above = grouped(columns).map(({ group, span }) => heading(group, { colspan: span, scope: "colgroup", "data-ours": group.startsWith("ours") }));
+  const names = columns.map(({ label, ours }) => heading(label, { scope: "col", "data-ours": ours }));
   return html("table", {}, html("thead", {}, ...(mixed ? [html("tr", {}, ...above)] : []), html("tr", {}, ...names)), html("tbody", {}, ...rows.map((row) => line(row, columns))));
+}
+
+// A corner without words heads nothing.
+function heading(text, attributes) {
+  return text ? html("th", attributes, text) : html("td", { colspan: attributes.colspan ?? 1 });
 }
 
 // What a column is called, and under which heading; how many sentences there were is a figure of ours too.
