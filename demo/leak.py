@@ -169,12 +169,13 @@ def gradient_of(
     for label in labels:
         if not 0 <= label < classes:
             raise ModelError(f"label {label} does not exist: choose 0 to {classes - 1}")
-    found = modules(model.net)
+    net = model.net.trained
+    found = modules(net)
     parameters = [getattr(found[piece.module], piece.kind) for piece in pieces]
-    with model.net.thawed(parameters), torch.enable_grad():
+    with torch.enable_grad():
         total = torch.zeros((), device=model.device)
         for ids, label, mask in zip(sentences, labels, masks or [NONE] * len(sentences), strict=True):
-            logits = model.net(model.words[ids][None], mask)
+            logits = net(net.words[ids][None], mask)
             total = total + F.cross_entropy(logits, torch.tensor([label], device=model.device))
         values = torch.autograd.grad(total / len(sentences), parameters, allow_unused=True)
     return {

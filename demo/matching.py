@@ -158,11 +158,11 @@ def matched(pieces: tuple[Piece, ...], gradient: Gradient) -> tuple[Piece, ...]:
 def plain_distance(leak: Leak, words: Tensor, label: int, kind: str, alpha: float = 0.1) -> Tensor:
     """The textbook way, one candidate at a time through its full gradient: the matcher's oracle and speed baseline."""
     pieces = matched(leak.pieces, leak.gradient)
-    found = modules(leak.model.net)
+    net = leak.model.net.trained
+    found = modules(net)
     parameters = [getattr(found[piece.module], piece.kind) for piece in pieces]
-    with leak.model.net.thawed(parameters):
-        loss = F.cross_entropy(leak.model.net(words), torch.tensor([label], device=words.device))
-        dummy = torch.autograd.grad(loss, parameters, create_graph=True)
+    loss = F.cross_entropy(net(words), torch.tensor([label], device=words.device))
+    dummy = torch.autograd.grad(loss, parameters, create_graph=True)
     gaps = [(ours, leak.gradient[piece.name]) for ours, piece in zip(dummy, pieces, strict=True)]
     if kind == "cosine":
         return torch.stack([1 - F.cosine_similarity(a.flatten(), b.flatten(), dim=0) for a, b in gaps]).mean()

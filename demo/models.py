@@ -77,7 +77,7 @@ class Model:
 
     @property
     def words(self) -> Tensor:
-        return self.net.embeddings.word_embeddings.weight  # (vocabulary, hidden)
+        return self.net.words  # (vocabulary, hidden)
 
     @property
     def layers(self) -> int:

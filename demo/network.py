@@ -1,8 +1,9 @@
 """BERT written out as a plain stack, so that an attack can run *part* of it: only up to the matrix that leaked."""
 
+import copy
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -33,11 +34,15 @@ class Network(nn.Module):
         self.decoder = len(layers) - 1 if decoder else None
         # The row the classifier reads: [CLS]; in a causal decoder the last token, the only one that has seen them all.
         self.read_row = -1 if decoder else 0
-        self.alone = threading.RLock()  # held by whoever hooks into or thaws the network: visitors share it
+        self.alone = threading.Lock()  # held by whoever hooks into the network: visitors share it
 
     def block(self, layer: int) -> Any:
         """One BertLayer, whose parts are reached by their names."""
         return self.layers[layer]
+
+    @property
+    def words(self) -> Tensor:
+        return self.embeddings.word_embeddings.weight  # (vocabulary, hidden)
 
     def embed(self, words: Tensor, masks: Masks = NONE) -> Tensor:
         """Word vectors (rows, tokens, hidden) -> what layer 0 reads: LayerNorm(word + position + type)."""
@@ -88,17 +93,15 @@ class Network(nn.Module):
         own = _attend(block.attention, embedded, embedded, masks, f"{layer}.attention", causal=True)
         return _attend(block.crossattention, own, hidden, masks, f"{layer}.cross")
 
-    @contextmanager
-    def thawed(self, parameters: Sequence[nn.Parameter]) -> Iterator[None]:
-        """Gradients for these parameters; they stay frozen otherwise, so that attacks build no graph for them."""
-        with self.alone:
-            for parameter in parameters:
-                parameter.requires_grad_(True)
-            try:
-                yield
-            finally:
-                for parameter in parameters:
-                    parameter.requires_grad_(False)
+    @cached_property
+    def trained(self) -> "Network":
+        """The client's: the same numbers in memory, as parameters that have gradients.
+
+        Here they have none, so that attacks build no graph for them; and as visitors share a network, that is never
+        switched on for a moment, nor does a client's step run into the hooks of an attack.
+        """
+        own = {id(parameter): nn.Parameter(parameter.detach()) for parameter in self.parameters()}
+        return copy.deepcopy(self, {**own, id(self.config): self.config, id(self.alone): self.alone})
 
     def reads_embeddings(self, layer: int) -> bool:
         """Whether the layer's input is the embedded sentence itself (layer 0, and a decoder's)."""

@@ -58,22 +58,29 @@ def test_key_bias_is_left_out(tiny, leak_of):
 
 
 def test_two_visitors_share_a_network(tiny, leak_of):
-    """While one matches, another's training step runs through the same modules; without the lock it is overheard."""
+    """While one matches, another matches too, through the same modules, and takes training steps: neither is overheard,
+    and nobody finds the network's own tensors in need of gradients."""
     leak = leak_of(tiny, "all")
     words, label = tiny.words[tiny.encode(SENTENCE)][None], one_hot(tiny, [1], 1)
     matcher, done = Matcher(leak), threading.Event()
 
     def other():
+        theirs = tiny.words[tiny.encode("one two three")][None]
         while not done.is_set():
-            gradient_of(tiny, [tiny.encode("one two three")], [0], select(tiny, "layer", (1,)))
+            gradient_of(tiny, [tiny.encode("one two three")], [0], select(tiny, "all"))
+            matcher.distance(theirs, label, "l2", graph=False)
 
     visitor = threading.Thread(target=other)
     visitor.start()
     try:
-        distances = [matcher.distance(words, label, "l2", graph=False).item() for _ in range(150)]
+        distances, clean = [], True
+        for _ in range(150):
+            distances.append(matcher.distance(words, label, "l2", graph=False).item())
+            clean = clean and not any(parameter.requires_grad for parameter in tiny.net.parameters())
     finally:
         done.set()
         visitor.join()
+    assert clean
     assert max(distances) - min(distances) < 1e-6
 
 

@@ -17,9 +17,12 @@ def state(page: Page) -> dict[str, str]:
 
 def wait_for(page: Page, condition: str) -> None:
     """Waits until the stage's data say so: wait_for(page, "d.state === 'done'")."""
-    page.wait_for_function(
-        f"() => {{ const d = document.querySelector('.ls-stage').dataset; return {condition}; }}", timeout=LONG
-    )
+    script = f"() => {{ const d = document.querySelector('.ls-stage').dataset; return {condition}; }}"
+    try:
+        page.wait_for_function(script, timeout=LONG)
+    except TimeoutError as problem:
+        said = page.locator(".ls-stage .ls-status").inner_text()
+        raise AssertionError(f"{condition} did not come: {state(page)}, {said!r}") from problem
 
 
 def attack(page: Page, until: str = "d.state === 'done'") -> None:
