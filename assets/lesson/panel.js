@@ -1,5 +1,5 @@
 /* The lesson under way: it says a step, shows its recording on the stage, points at the part of the screen it talks of, and
-   tells the page which controls to set. */
+   tells the page which controls to set. Who leaves keeps its settings, to try them on the sentence that was there before. */
 import { calm, html, pause, uniqueId } from "../stage/dom.js";
 import { tabNamed, worded } from "./text.js";
 
@@ -8,8 +8,8 @@ const SETTLING = [0, 600]; // milliseconds, in which controls open and the stage
 const KEYS = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 };
 
 export class Panel {
-  constructor(root, { lessons, glossary, places }, { recordings, onStep }) {
-    Object.assign(this, { root, lessons, glossary, places, recordings, onStep, lesson: null, at: 0, loaded: new Map() });
+  constructor(root, { lessons, glossary, places }, { recordings, onStep, onLeave }) {
+    Object.assign(this, { root, lessons, glossary, places, recordings, onStep, onLeave, lesson: null, at: 0, loaded: new Map() });
     this.order = Object.keys(lessons);
     this.build();
     root.addEventListener("keydown", (event) => this.key(event));
@@ -41,6 +41,7 @@ export class Panel {
   // The name may come from a link: anybody can write one.
   async open(name) {
     if (!Object.hasOwn(this.lessons, name)) return;
+    if (!this.lesson) this.sentence = document.querySelector("#sentence textarea")?.value; // the person's own, for the way out
     this.lesson = this.lessons[name];
     this.at = 0;
     this.root.hidden = false;
@@ -58,6 +59,7 @@ export class Panel {
     this.root.hidden = true;
     document.documentElement.classList.remove("ls-teaching");
     document.querySelector("#go")?.focus({ preventScroll: true });
+    if (this.sentence) this.onLeave(this.sentence);
   }
 
   get following() {

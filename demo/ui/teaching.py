@@ -11,7 +11,7 @@ from demo.engine import Experiment
 from demo.lessons import for_the_page, lessons
 from demo.models import MODELS
 from demo.settings import settings_of
-from demo.ui.choices import DEFAULT, experiment_from, written
+from demo.ui.choices import CHARACTERS, DEFAULT, experiment_from, written
 from demo.ui.components import drawing_of
 from demo.ui.controls import OWN_SETTINGS, Controls
 from demo.ui.defending import values_of
@@ -22,7 +22,7 @@ from demo.ui.surveying import ATTACK_TAB
 ABOUT = """
 ## Lessons
 Short walks through recorded runs: nothing is computed, and you can leave at any time. Each step sets the controls, so
-that *Attack* then runs what it shows.
+that *Attack* then runs what it shows. Whoever leaves finds their own sentence again, under the lesson's settings.
 """
 
 
@@ -31,6 +31,7 @@ PANEL_JS = """
 import(new URL('static/assets/lesson/panel.js', document.baseURI)).then(({ Panel }) => {
     window.leakscopeLesson = new Panel(element.querySelector('.ls-lesson'), JSON.parse(props.value), {
         recordings: 'static/assets/recordings/', onStep: (step) => trigger('select', step),
+        onLeave: (sentence) => trigger('clear', sentence),
     });
     const asked = window.leakscopeWanted ?? new URLSearchParams(location.search).get('lesson');
     if (asked) window.leakscopeLesson.open(asked);
@@ -48,7 +49,7 @@ import(new URL('static/assets/lesson/list.js', document.baseURI)).then(({ list }
 
 
 def lesson_panel() -> gr.HTML:
-    """Above the stage; empty until a lesson is opened. Its `select` event tells the step on show."""
+    """Above the stage; empty until a lesson is opened. `select` tells the step on show, `clear` that it was left."""
     return gr.HTML(
         for_the_page(), html_template='<div class="ls-lesson" hidden></div>', js_on_load=PANEL_JS,
         apply_default_css=False, elem_id="lesson",
@@ -76,6 +77,11 @@ def lessons_tab(controls: Controls, panel: gr.HTML, tabs: gr.Tabs, limits: Limit
             values = [gr.skip() for _ in controls.values]
         return [gr.Tabs(selected=ATTACK_TAB), *opened, *values]
 
+    def left(event: gr.EventData) -> str:
+        """The sentence that was there before the lesson."""
+        return str(event._data)[:CHARACTERS]
+
+    panel.clear(left, None, controls.sentence, **QUICKLY)
     listed.select(lambda: gr.Tabs(selected=ATTACK_TAB), None, tabs, **QUICKLY)
     panel.select(taken, None, [tabs, controls.how, controls.defending.group, *controls.values], **QUICKLY)
 

@@ -52,6 +52,7 @@ def test_every_step_can_be_walked_through(page, name):
 
 
 def test_a_lesson_goes_by_keys_and_can_be_left(page):
+    page.fill("#sentence textarea", "Two dogs bark.")
     page.get_by_role("tab", name="Lessons").click()
     page.get_by_role("link", name="One matrix").click()
     on_step(page, "matrix", 1)
@@ -64,7 +65,9 @@ def test_a_lesson_goes_by_keys_and_can_be_left(page):
     page.keyboard.press("Escape")
     expect(page.locator(".ls-lesson")).to_be_hidden()
     assert page.locator(".ls-pointed").count() == 0
-    attack(page)  # what the lesson showed
+    expect(page.locator("#sentence textarea")).to_have_value("Two dogs bark.")  # theirs again, under what it showed
+    attack(page)
+    assert tiles(page) == ["two", "dogs", "bark", "."]
     assert "attention query of layer 0 · span" in page.locator(".ls-stage .ls-title").inner_text()
 
 
