@@ -23,7 +23,7 @@ In reading order, each importing only what stands above it:
     sentences   files of sentences to attack
     measuring   experiments run to their ends, as rows
     tables      the papers' tables beside our figures
-    privacy     how much noise stops the leak
+    studies     what each defense is worth
     projection  word vectors in three dimensions
     messages    frames as the screen is told of them
     reports     surveys as the screen is told of them
@@ -35,6 +35,7 @@ In reading order, each importing only what stands above it:
     serving     the app in a process of its own
     stream      what it costs to watch
     claims      what the README claims, as experiments
+    options     the benchmark's command line
     benchmark   the same engine without a screen: python -m demo.benchmark
 
 The wall: nothing under attacks/ imports `Secret` or `metrics`.

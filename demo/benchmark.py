@@ -8,24 +8,23 @@ python -m demo.benchmark sweep --defense noise --strengths 1e-6,1e-4,1e-2 --sent
 python -m demo.benchmark map --sentences FILE --limit 1 --seconds 30
 python -m demo.benchmark tables --data FOLDER --only tag2,tag4 --out tables.jsonl
 python -m demo.benchmark dp --sentences FILE --out dp.jsonl
+python -m demo.benchmark defenses --sentences FILE --out defenses.jsonl
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-from demo import privacy, sentences, tables
+from demo import sentences, studies, tables
 from demo.attacks import ATTACKS
 from demo.claims import CLAIMS, table
-from demo.defenses import DEFENSES
 from demo.defenses import parse as parse_defense
 from demo.engine import Experiment
 from demo.measuring import Row, batches, measure, summary
-from demo.models import MODELS, Weights, load
-from demo.slices import SLICES
+from demo.models import Weights, load
+from demo.options import parser
 from demo.speed import compare
 from demo.stream import measure as measure_stream
 from demo.surveys import cells, sweep
@@ -120,10 +119,10 @@ def tables_command(options: argparse.Namespace) -> None:
         print(f"\n### {table.title}\n\n{table.source}. {table.about}\n\n{markdown(path)}", flush=True)
 
 
-def dp_command(options: argparse.Namespace) -> None:
-    """How much noise stops the leak."""
+def study_command(options: argparse.Namespace) -> None:
+    """How much noise stops the leak, or what else does."""
     examples = sentences.read(options.sentences, max_words=10)[: options.limit]
-    print(markdown(privacy.make(examples, options.seconds, options.out)))
+    print(markdown(studies.make(options.command, examples, options.seconds, options.out)))
 
 
 def named(only: str | None, known: Iterable[str], what: str) -> list[str]:
@@ -167,124 +166,27 @@ def stream_command(options: argparse.Namespace) -> None:
     print(json.dumps(measure_stream(options.seconds, options.rounds, options.device), indent=2))
 
 
-def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="python -m demo.benchmark", description=__doc__.splitlines()[0])
-    commands = top.add_subparsers(dest="command", required=True)
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--model", choices=MODELS, default="minilm")
-    common.add_argument("--weights", choices=["pretrained", "normal", "uniform"], help="default: what can be had")
-    common.add_argument("--scale", type=float, default=0.02, help="sigma of normal, range of uniform weights")
-    common.add_argument("--slice", choices=SLICES, default="query")
-    common.add_argument("--layer", type=_layers, default=(2,), help="from 0; 0,3 for two")
-    common.add_argument("--device", help="cuda, mps or cpu; default: the best there is")
-
-    many = argparse.ArgumentParser(add_help=False, parents=[common])
-    many.add_argument("--sentences", required=True, help="plain text, .tsv or .csv with a header, or CoLA's form")
-    many.add_argument("--column", default="sentence")
-    many.add_argument("--limit", type=_positive, help="only the first N")
-    many.add_argument("--min-words", type=int, default=0)
-    many.add_argument("--max-words", type=int)
-    many.add_argument("--attack", choices=ATTACKS, default="best")
-    many.add_argument("--seconds", type=float, default=60)
-    many.add_argument("--steps", type=_positive, default=1_000_000)
-    many.add_argument("--seed", type=int, default=0)
-    many.add_argument("--unknown-length", action="store_true", help="the attacker is not told the length")
-    many.add_argument("--unknown-label", action="store_true", help="the attacker is not told the label")
-    many.add_argument("--dropout", type=_rate, default=0.0, help="the client's rate, 0 to 0.4, or own: the model's")
-    many.add_argument("--frozen-embeddings", action="store_true", help="the client does not train its embeddings")
-    many.add_argument("--batch", type=_positive, default=1, help="sentences in one gradient, 1 to 8")
-    many.add_argument("--set", action="append", default=[], help="change the attack, e.g. masks=false")
-    many.add_argument("--out", help="append the results here too; rows already there are not measured again")
-    defend: dict[str, Any] = {
-        "action": "append",
-        "default": [],
-        "help": "e.g. noise=1e-3 or prune=0.9; several in their order",
-    }
-
-    attack = commands.add_parser("attack", parents=[many], help="attack every sentence of a file")
-    attack.set_defaults(act=attack_command)
-    attack.add_argument("--defense", **defend)
-
-    sweeping = commands.add_parser("sweep", parents=[many], help="the same under one defense, from weak to strong")
-    sweeping.set_defaults(act=sweep_command)
-    sweeping.add_argument("--defense", choices=[name for name in DEFENSES if name != "sign"], required=True)
-    sweeping.add_argument("--strengths", required=True, help="e.g. 1e-6,1e-4,1e-2")
-
-    leaks = commands.add_parser(
-        "map", parents=[many], help="the same on every place of the model, the quick ones first"
-    )
-    leaks.set_defaults(act=map_command)
-    leaks.add_argument("--defense", **defend)
-
-    speed = commands.add_parser("speed", parents=[common], help="plain autograd against the matcher")
-    speed.set_defaults(act=speed_command)
-    speed.add_argument("--tokens", type=_positive, default=11, help="length of the sentence, [CLS] and [SEP] included")
-    speed.add_argument("--rounds", type=_positive, default=5)
-    speed.add_argument(
-        "--growth", action=argparse.BooleanOptionalAction, default=True, help="also by tokens and layers"
-    )
-    speed.add_argument("--json", action="store_true")
-
-    stream = commands.add_parser("stream", help="what it costs to watch: the engine alone against the live server")
-    stream.set_defaults(act=stream_command)
-    stream.add_argument("--seconds", type=float, default=8, help="of each run")
-    stream.add_argument("--rounds", type=_positive, default=3)
-    stream.add_argument("--device", help="cuda, mps or cpu; default: the best there is")
-
-    claims = commands.add_parser("claims", help="measure what the README claims; stop and resume at will")
-    claims.set_defaults(act=claims_command)
-    claims.add_argument("--sentences", required=True)
-    claims.add_argument("--out", required=True)
-    claims.add_argument("--only", help=f"some of {','.join(CLAIMS)}")
-    claims.add_argument("--limit", type=_positive, help="fewer sentences than the claim asks for")
-
-    papers = commands.add_parser("tables", help="the papers' tables beside ours, into assets/results")
-    papers.set_defaults(act=tables_command)
-    papers.add_argument("--data", required=True, help="folder with cola_dev.tsv, sst2_dev.tsv and rte_dev.tsv")
-    papers.add_argument("--out", required=True, help="every run is kept here; those already there are not run again")
-    papers.add_argument("--only", help=f"some of {','.join(tables.TABLES)}")
-    papers.add_argument("--limit", type=_positive, default=3, help="sentences of each file")
-    papers.add_argument("--seconds", type=float, default=20, help="for each sentence and attack")
-
-    noise = commands.add_parser("dp", help="how much noise stops the leak, into assets/results/dp.csv")
-    noise.set_defaults(act=dp_command)
-    noise.add_argument("--sentences", required=True)
-    noise.add_argument("--out", required=True, help="every run is kept here; those already there are not run again")
-    noise.add_argument("--limit", type=_positive, default=10)
-    noise.add_argument("--seconds", type=float, default=30, help="for each sentence")
-    return top
+COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "attack": attack_command,
+    "sweep": sweep_command,
+    "map": map_command,
+    "speed": speed_command,
+    "stream": stream_command,
+    "claims": claims_command,
+    "tables": tables_command,
+    "dp": study_command,
+    "defenses": study_command,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = parser().parse_args(arguments)
+    options = parser(f"{__doc__}".splitlines()[0]).parse_args(arguments)
     try:
-        options.act(options)
+        COMMANDS[options.command](options)
         return 0
     except (ValueError, OSError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
-
-
-def _layers(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a layer, nor a list like 0,3") from None
-
-
-def _rate(text: str) -> float | None:
-    if text == "own":
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a rate like 0.1, nor own") from None
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
-    return int(text)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from demo import measuring, privacy, tables
+from demo import measuring, studies, tables
 from demo.benchmark import main
+from demo.defenses import Noise, Prune, Round
 from demo.sentences import read
 from demo.tables import TABLES, Line, Table
 
@@ -48,14 +49,27 @@ def test_what_was_not_made_is_empty(house):
 
 
 def test_noise_is_told_with_its_privacy(house, monkeypatch):
-    monkeypatch.setattr(privacy, "SIGMAS", (1e-7, 1.0))
-    monkeypatch.setattr(privacy, "EXPOSED", (("value", (0,)),))
-    privacy.make(read(house / "cola_dev.tsv")[:1], 4, str(house / "dp.jsonl"))
+    monkeypatch.setitem(studies.STUDIES, "dp", (Noise(1e-7), Noise(1.0)))
+    monkeypatch.setattr(studies, "EXPOSED", (("value", (0,)),))
+    studies.make("dp", read(house / "cola_dev.tsv")[:1], 4, str(house / "dp.jsonl"))
     header, (weak, strong) = tables.read("dp")
-    assert header == list(privacy.HEADER)
+    assert header == list(studies.HEADERS["dp"])
     assert weak[:5] == ["value 0", "1e-07", "none", "1", "100.0"]
     assert strong[:3] == ["value 0", "1", "2.1"]
     assert float(strong[8]) < 0.5 < float(weak[8])
+
+
+def test_other_defenses_are_told_with_their_cost(house, monkeypatch, capsys):
+    monkeypatch.setitem(studies.STUDIES, "defenses", (Prune(0.5), Round("fp16")))
+    monkeypatch.setattr(studies, "EXPOSED", (("value", (0,)),))
+    command = ["defenses", "--sentences", str(house / "cola_dev.tsv"), "--limit", "1", "--seconds", "4"]
+    assert main([*command, "--out", str(house / "defenses.jsonl")]) == 0
+    header, (half, whole) = tables.read("defenses")
+    assert "| slice | defense |" in capsys.readouterr().out
+    assert half[:3] == ["value 0", "prune=0.5", "1"]
+    assert whole[:4] == ["value 0", "round=fp16", "1", "100.0"]
+    cosine = header.index("cosine")
+    assert float(half[cosine]) < float(whole[cosine])
 
 
 def test_an_unknown_table_is_named(capsys):

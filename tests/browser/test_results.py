@@ -5,6 +5,7 @@ import json
 import pytest
 from playwright.sync_api import Page
 
+from demo.studies import STUDIES
 from demo.tables import TABLES
 
 BAD = "<img src=x onerror=window.hacked=1>"
@@ -41,7 +42,7 @@ def given(page: Page) -> None:
 
 def test_every_table_is_there_or_says_how_to_make_it(page):
     opened(page)
-    assert page.locator(".ls-results section").count() == 1 + len(TABLES)
+    assert page.locator(".ls-results section").count() == len(STUDIES) + len(TABLES)
     for section in page.locator(".ls-results section").all():
         name, there = section.get_attribute("data-table"), section.locator("table").count() == 1
         assert section.locator(".ls-source a").get_attribute("href").startswith("https://arxiv.org/")
@@ -49,9 +50,8 @@ def test_every_table_is_there_or_says_how_to_make_it(page):
             address = section.get_by_role("link", name="CSV").get_attribute("href")
             assert page.request.get(f"{page.url.split('?')[0]}{address}").ok
         else:
-            assert ("dp --sentences" if name == "dp" else f"--only {name}") in section.locator(
-                ".ls-missing code"
-            ).inner_text()
+            command = f"{name} --sentences" if name in STUDIES else f"--only {name}"
+            assert command in section.locator(".ls-missing code").inner_text()
 
 
 def test_our_columns_are_told_apart_and_text_stays_text(page):
