@@ -8,8 +8,8 @@ const SETTLING = [0, 600]; // milliseconds, in which controls open and the stage
 const KEYS = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 };
 
 export class Panel {
-  constructor(root, { lessons, glossary, places }, { recordings, onStep, onLeave }) {
-    Object.assign(this, { root, lessons, glossary, places, recordings, onStep, onLeave, lesson: null, at: 0, loaded: new Map() });
+  constructor(root, { lessons, glossary, places }, { recordings, onStep }) {
+    Object.assign(this, { root, lessons, glossary, places, recordings, onStep, lesson: null, at: 0, loaded: new Map() });
     this.order = Object.keys(lessons);
     this.build();
     root.addEventListener("keydown", (event) => this.key(event));
@@ -54,12 +54,12 @@ export class Panel {
   }
 
   leave() {
+    this.onStep({ lesson: this.lesson.name, step: this.at, sentence: this.sentence });
     this.point(null);
     this.lesson = null;
     this.root.hidden = true;
     document.documentElement.classList.remove("ls-teaching");
     document.querySelector("#go")?.focus({ preventScroll: true });
-    if (this.sentence) this.onLeave(this.sentence);
   }
 
   get following() {

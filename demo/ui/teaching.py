@@ -31,7 +31,6 @@ PANEL_JS = """
 import(new URL('static/assets/lesson/panel.js', document.baseURI)).then(({ Panel }) => {
     window.leakscopeLesson = new Panel(element.querySelector('.ls-lesson'), JSON.parse(props.value), {
         recordings: 'static/assets/recordings/', onStep: (step) => trigger('select', step),
-        onLeave: (sentence) => trigger('clear', sentence),
     });
     const asked = window.leakscopeWanted ?? new URLSearchParams(location.search).get('lesson');
     if (asked) window.leakscopeLesson.open(asked);
@@ -49,7 +48,7 @@ import(new URL('static/assets/lesson/list.js', document.baseURI)).then(({ list }
 
 
 def lesson_panel() -> gr.HTML:
-    """Above the stage; empty until a lesson is opened. `select` tells the step on show, `clear` that it was left."""
+    """Above the stage; empty until a lesson is opened. `select` tells the step on show, or left."""
     return gr.HTML(
         for_the_page(), html_template='<div class="ls-lesson" hidden></div>', js_on_load=PANEL_JS,
         apply_default_css=False, elem_id="lesson",
@@ -65,7 +64,7 @@ def lessons_tab(controls: Controls, panel: gr.HTML, tabs: gr.Tabs, limits: Limit
     walks = lessons()
 
     def taken(event: gr.EventData) -> list[Any]:
-        """The step on show -> the controls."""
+        """The step on show -> the controls; who leaves it gets back the sentence that was there before."""
         try:
             step = walks[str(event._data.get("lesson"))].steps[int(event._data.get("step"))]
         except (KeyError, IndexError, ValueError, TypeError):
@@ -75,13 +74,10 @@ def lessons_tab(controls: Controls, panel: gr.HTML, tabs: gr.Tabs, limits: Limit
             values = control_values(experiment_for(step.controls, limits))
         except ValueError:  # this server does not offer its model: the recording plays all the same
             values = [gr.skip() for _ in controls.values]
+        own = event._data.get("sentence")
+        values[0] = str(own)[:CHARACTERS] if own else values[0]
         return [gr.Tabs(selected=ATTACK_TAB), *opened, *values]
 
-    def left(event: gr.EventData) -> str:
-        """The sentence that was there before the lesson."""
-        return str(event._data)[:CHARACTERS]
-
-    panel.clear(left, None, controls.sentence, **QUICKLY)
     listed.select(lambda: gr.Tabs(selected=ATTACK_TAB), None, tabs, **QUICKLY)
     panel.select(taken, None, [tabs, controls.how, controls.defending.group, *controls.values], **QUICKLY)
 

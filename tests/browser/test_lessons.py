@@ -4,6 +4,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from demo.lessons import PLACES, glossary, lessons
+from demo.ui.choices import DEFAULT
 from tests.browser.test_page import LONG, attack, expose, state, tiles, wait_for
 
 LESSONS = lessons()
@@ -62,6 +63,7 @@ def test_a_lesson_goes_by_keys_and_can_be_left(page):
     page.keyboard.press("ArrowRight")
     page.get_by_role("button", name="span").click()
     assert page.locator(".ls-meaning").inner_text() == f"span: {glossary()['span']}"
+    expect(page.locator("#sentence textarea")).to_have_value(DEFAULT.sentence)
     page.keyboard.press("Escape")
     expect(page.locator(".ls-lesson")).to_be_hidden()
     assert page.locator(".ls-pointed").count() == 0

@@ -5,7 +5,7 @@ from gradio_client import Client
 
 from demo.serving import served
 from tests.browser.test_page import LONG, attack, wait_for
-from tests.test_server import ENDLESS, SENTENCE
+from tests.test_server import ENDLESS, SENTENCE, run
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +35,8 @@ def test_a_waiting_page_tells_its_place_and_a_full_line_refuses(browser, crowded
     reads(waiting, ".ls-status", "In line: 1 before you.")
     refused.click("#go")
     reads(refused, ".ls-headline", "Not started: too many are in line")
+    with pytest.raises(Exception, match=r"[Qq]ueue is full"):  # and so for programs
+        run(Client(crowded.address, verbose=False), slice="all")
     running.cancel()
     wait_for(waiting, "d.state === 'done'")
     attack(refused)  # and can try again

@@ -295,7 +295,7 @@ def test_quick_picks_end_with_the_last(page):
     page.wait_for_timeout(1000)
     assert page.locator(".ls-block[aria-pressed=true]").count() == 1
     assert page.locator(".ls-block-value").nth(5).get_attribute("aria-pressed") == "true"
-    attack(page)
+    attack(page, "+d.frames > 0")
     assert "attention value of layer 5" in page.locator(".ls-title").inner_text()
 
 
