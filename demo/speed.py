@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -23,6 +25,9 @@ def compare(model: Model, name: str, layers: Sequence[int], rounds: int, tokens:
     """Milliseconds per candidate step (forward, dummy gradient, its distance, and that distance's gradient)."""
     leak = random_leak(model, name, layers, tokens)
     plain, matcher = times(leak, tokens, ROWS, rounds)
+    with ThreadPoolExecutor(2) as pool:  # each in a process of its own
+        probe = partial(peak_memory, model, name, layers, tokens)
+        peaks = dict(zip((0, *ROWS), pool.map(probe, (0, *ROWS)), strict=True))
     report = {
         "model": model.id,
         "slice": name,
@@ -32,8 +37,8 @@ def compare(model: Model, name: str, layers: Sequence[int], rounds: int, tokens:
         "plain_ms": plain,
         "matcher_ms": matcher,
         "ratio_per_candidate": {rows: plain / spent for rows, spent in matcher.items()},
-        "plain_peak_mb": peak_memory(model, name, layers, tokens, 0),
-        "matcher_peak_mb": {rows: peak_memory(model, name, layers, tokens, rows) for rows in ROWS},
+        "plain_peak_mb": peaks[0],
+        "matcher_peak_mb": {rows: peaks[rows] for rows in ROWS},
     }
     if growth:
         report["by_tokens"] = {n: _pair(random_leak(model, name, layers, n), n, rounds) for n in TOKENS}

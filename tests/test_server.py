@@ -125,13 +125,14 @@ def test_strange_sentences_run_and_are_recovered(client, sentence):
     assert end["frame"]["tokens"] == end["start"]["truth"]
 
 
-def test_cancelling_frees_the_device(client):
+def test_cancelling_frees_the_device(client, server):
     """One attack runs at a time: if the cancelled one went on, the next would wait for its whole budget."""
     endless = client.submit(api_name="/attack", sentence=SENTENCE, **ENDLESS)
     next(iter(endless))
     endless.cancel()
     started = time.perf_counter()
-    assert run(client, slice="all")[-1]["end"]["certified"]
+    other = Client(server, verbose=False)  # a client may take the end of its cancelled run for that of its next
+    assert run(other, slice="all")[-1]["end"]["certified"]
     assert time.perf_counter() - started < ENDLESS["seconds"] / 2
 
 

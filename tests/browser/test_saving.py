@@ -6,10 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from playwright.sync_api import Page, expect
 
 from demo.recordings import FOLDER
 from tests.browser.test_page import attack, expose, state, tiles, wait_for
+from tests.test_fuzz import junk, tried
 
 HACK = "<img src=x onerror=window.hacked=1>"
 
@@ -166,6 +169,59 @@ def test_damaged_recordings_are_refused_with_what_is_wrong(page):
     drop(page, " ", 33_000_000)
     expect(page.locator(".ls-saving .ls-told")).to_contain_text("the file has 33 MB: a recording may have 32")
     assert state(page)["run"] == shown
+
+
+@given(st.data())
+@tried(120)
+def damages(data) -> None:
+    """A recording with something in it deleted, replaced or doubled, or its text cut: collected for the browser."""
+    run = recording()
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = run
+        while True:
+            key = data.draw(st.sampled_from(list(at) if isinstance(at, dict) else range(len(at))))
+            if not isinstance(at[key], dict | list) or not at[key] or data.draw(st.integers(0, 3)) == 0:
+                break
+            at = at[key]
+        deed = data.draw(st.sampled_from(["delete", "double", "replace", "replace"]))
+        if deed == "delete":
+            del at[key]
+        elif deed == "double" and isinstance(at, list):
+            at.insert(key, at[key])
+        else:
+            at[key] = data.draw(junk)
+        if not run:
+            break
+    text = json.dumps(run)
+    DAMAGED.append(text[: data.draw(st.integers(0, len(text)))] if data.draw(st.integers(0, 9)) == 0 else text)
+
+
+DAMAGED: list[str] = []
+
+
+def test_whatever_is_in_a_recording_it_is_shown_or_refused(page):
+    """A script error anywhere fails the test, also one that comes while a frame is drawn."""
+    DAMAGED.clear()
+    damages()
+    outcomes = page.evaluate(
+        """async (texts) => {
+            const { read, Damaged } = await import(new URL('static/assets/stage/recording.js', document.baseURI));
+            const outcomes = [];
+            for (const text of texts) {
+                let outcome = 'shown';
+                try {
+                    window.leakscope.present(read(text), 'last');
+                    await new Promise(requestAnimationFrame);
+                } catch (problem) {
+                    outcome = problem instanceof Damaged ? 'refused' : `${problem}: ${text.slice(0, 300)}`;
+                }
+                outcomes.push(outcome);
+            }
+            return outcomes;
+        }""",
+        DAMAGED,
+    )
+    assert set(outcomes) == {"shown", "refused"}
 
 
 def test_scripts_in_a_recording_stay_text(page):

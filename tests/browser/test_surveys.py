@@ -72,6 +72,7 @@ def test_a_sweep_shows_its_points_and_leads_to_the_attack(page):
     page.fill("#sentence textarea", "Two dogs bark.")
     expose(page, "query", 0)
     opened(page, "sweep")
+    page.wait_for_timeout(1000)  # a field that has just appeared has been seen to lose what is typed into it
     page.locator("#strengths textarea").fill("1e-7, 1e-6")
     page.click("#sweep-go")
     wait_in(page, "sweep", "d.state === 'done'")
