@@ -8,13 +8,14 @@ import secrets
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from demo.defenses import strength_of, told_of
 from demo.engine import Experiment
 from demo.messages import place as where
 from demo.messages import training
-from demo.models import MODELS, outline
+from demo.models import MODELS, Weights, outline
 from demo.surveys import COMPONENTS, Reading, survey
 
 Report = dict[str, Any]
@@ -37,6 +38,7 @@ def reports(
         "total": len(experiments),
         "budget": experiments[0].seconds,
         "todo": [place(experiment) for experiment in experiments],
+        "asked": asked(experiments[0]),
     }
     told = -float("inf")
     for reading in survey(experiments):
@@ -79,6 +81,29 @@ def place(experiment: Experiment) -> Report:
         "layer": experiment.layers[0] if experiment.layers else None,
         "defense": told_of(defense) if defense else "",
         "strength": strength_of(defense) if defense else None,
+    }
+
+
+def asked(experiment: Experiment) -> Report:
+    """An experiment as plain values, so that the screen can ask for it again."""
+    weights = experiment.weights or Weights(MODELS[experiment.model].default)
+    return {
+        "sentence": experiment.sentence,
+        "labels": list(experiment.labels),
+        "model": experiment.model,
+        "weights": weights.kind,
+        "scale": weights.scale,
+        "slice": experiment.slice,
+        "layers": list(experiment.layers),
+        "attack": experiment.attack,
+        "knows_length": experiment.knows_length,
+        "knows_label": experiment.knows_label,
+        "seconds": experiment.seconds,
+        "seed": experiment.seed,
+        "settings": dict(experiment.settings),
+        "dropout": experiment.dropout,
+        "frozen_embeddings": experiment.frozen_embeddings,
+        "defenses": {told_of(defense).partition("=")[0]: asdict(defense) for defense in experiment.defenses},
     }
 
 

@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 
 from demo.attacks import ATTACKS
 from demo.defenses import DEFENSES
+from demo.reports import asked
 from demo.settings import settings_of
 from demo.slices import SLICES
 from demo.ui.api import endpoint
-from demo.ui.choices import PRESETS, WEIGHTS
+from demo.ui.choices import DEFAULT, PRESETS, WEIGHTS
 from demo.ui.components import chosen_in
 from demo.ui.controls import OWN_SETTINGS, experiment_of, labels_for
 from demo.ui.limits import Limits, Visitors
 from demo.ui.links import MOST_NOTICES, fields, from_query, to_query
-from demo.ui.surveying import strengths_in
+from demo.ui.surveying import map_place, picked_in, strengths_in, sweep_place
 
 EXAMPLES = int(os.environ.get("LEAKSCOPE_FUZZ", "0"))
 LIMITS = Limits(seconds=0.05, tokens=12, models=("minilm", "transformer"))
@@ -124,6 +125,18 @@ def test_any_values_of_the_page_are_an_experiment_or_a_clear_refusal(data):
 def test_any_value_of_a_control_is_read_or_refused(value):
     for read in (chosen_in, strengths_in, lambda value: labels_for(value, "a\nb")):
         _, refusal = tell(lambda read=read: read(value), ValueError)
+        assert refusal is None or clear(str(refusal)), refusal
+
+
+@tried(200)
+@given(st.data())
+def test_any_picked_place_of_a_survey_is_an_experiment_or_a_clear_refusal(data):
+    told = asked(DEFAULT)
+    for name in data.draw(st.sets(st.sampled_from(sorted(told)), max_size=2)):
+        told[name] = data.draw(junk | GOOD.get(name, plain))
+    row = {"slice": data.draw(GOOD["slice"] | junk), "layer": data.draw(plain), "defense": data.draw(defenses | plain)}
+    for place in (map_place, sweep_place):
+        _, refusal = tell(lambda place=place: picked_in({**row, "asked": told}, place, LIMITS), ValueError)
         assert refusal is None or clear(str(refusal)), refusal
 
 

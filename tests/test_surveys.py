@@ -1,14 +1,19 @@
 import json
+from dataclasses import replace
 
 import pytest
 
-from demo.defenses import Noise, Round
+from demo.defenses import Noise, Prune, Round
 from demo.engine import Experiment
 from demo.recordings import FOLDER, SURVEYS
-from demo.reports import left, place, reports, survey_title, sweep_title
+from demo.reports import asked, left, place, reports, survey_title, sweep_title
 from demo.surveys import COMPONENTS, STRENGTHS, Reading, cells, survey, sweep
+from demo.ui.controls import control_values, experiment_of
+from demo.ui.limits import Limits
+from demo.ui.surveying import map_place, picked_in, sweep_place
 
 BASE = Experiment("two dogs bark", slice="query", layers=(0,), seconds=5)
+DEFENDED = (Noise(1e-3, delta=1e-6), Prune(0.5))
 
 
 def test_the_map_has_every_place_once():
@@ -54,6 +59,29 @@ def test_reports_hold_all_that_is_known(minilm):
     json.dumps(told)
 
 
+@pytest.mark.parametrize(
+    ("experiments", "of_place"),
+    [
+        (list(cells(replace(BASE, attack="certified", settings=(("words", 99),), defenses=DEFENDED))), map_place),
+        (list(sweep(replace(BASE, layers=(0, 3), labels=(0, 1), dropout=0.1), "noise", (1e-6, 0.5))), sweep_place),
+    ],
+)  # fmt: skip
+def test_a_picked_place_is_the_experiment_that_was_made_there(experiments, of_place):
+    """Through the page's own controls: whatever else was changed meanwhile, it is that experiment again."""
+    told = asked(experiments[0])
+    for experiment in (experiments[1], experiments[-1]):
+        picked = picked_in({**place(experiment), "asked": json.loads(json.dumps(told))}, of_place, Limits())
+        assert replace(picked, weights=None) == experiment
+        through = experiment_of(tuple(control_values(picked)), Limits(), None)
+        assert replace(through, labels=experiment.labels) == picked
+
+
+def test_a_place_that_cannot_be_read_is_refused():
+    for row in ({}, {"asked": "all"}, {"asked": {"sentence": "hi"}}):
+        with pytest.raises(ValueError, match="cannot be read"):
+            picked_in(row, map_place, Limits())
+
+
 def test_the_time_left_lies_between_the_latest_pace_and_the_whole_budget():
     assert left([], 3, 20) is None
     assert left([Reading(BASE, seconds=5.0)], 3, 20) == 20
@@ -68,6 +96,7 @@ def test_recorded_surveys_are_of_the_experiments_in_the_table(name):
     assert report["over"]
     assert (report["title"], report["budget"]) == (title, experiments[0].seconds)
     assert report["todo"] == [place(experiment) for experiment in experiments]
+    assert report["asked"] == asked(experiments[0])
     assert all({**row, **where} == row for row, where in zip(report["readings"], report["todo"], strict=True))
 
 

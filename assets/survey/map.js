@@ -55,7 +55,7 @@ export class Picture extends Survey {
     time.textContent = read ? `${shown.seconds} s` : "";
     const told = !shown ? "not read yet" : pulsing ? "under way" : this.told(shown);
     node.setAttribute("aria-label", `${this.named({ slice, layer })}: ${told}`);
-    node.title = `${this.named({ slice, layer })}\n${told}${row ? "\nClick to attack it" : ""}`;
+    node.title = `${this.named({ slice, layer })}\n${told}${row ? "\nClick to open it" : ""}`;
   }
 
   told(row) {

@@ -103,11 +103,12 @@ export class Survey {
 export function reacting(node, survey, row) {
   node.addEventListener("pointerenter", () => survey.tell(row()));
   node.addEventListener("focus", () => survey.tell(row()));
-  node.addEventListener("click", () => row() && survey.onPick(row()));
+  const pick = () => survey.onPick({ ...row(), asked: survey.report.asked });
+  node.addEventListener("click", () => row() && pick());
   node.addEventListener("keydown", (event) => {
     if (!["Enter", " "].includes(event.key) || !row()) return;
     event.preventDefault();
-    survey.onPick(row());
+    pick();
   });
 }
 

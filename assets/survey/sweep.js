@@ -57,8 +57,8 @@ export class Picture extends Survey {
     const marks = LINES.filter(({ symbol }) => symbol !== "✓" || row.exact).map(({ symbol, colour, of }) =>
       svg("text", { x: at, y: y(of(row)) + (symbol === "✓" ? -0.5 : 0.35) * em, "text-anchor": "middle", style: `fill: var(${colour})` }, symbol));
     const reach = svg("rect", { class: "ls-reach", x: at - step / 2, y: top - em / 2, width: step, height: bottom - top + em, rx: 6 });
-    const node = svg("g", { class: "ls-point", tabindex: "0", role: "button", "aria-label": `${this.told(row)}. Attack it` },
-      svg("title", {}, `${this.told(row)}\nClick to attack it`), reach, ...marks);
+    const node = svg("g", { class: "ls-point", tabindex: "0", role: "button", "aria-label": `${this.told(row)}. Replay it` },
+      svg("title", {}, `${this.told(row)}\nClick to replay its attack`), reach, ...marks);
     reacting(node, this, () => row);
     return node;
   }

@@ -42,7 +42,7 @@ def experiment_from(
 ) -> Experiment:  # fmt: skip
     """Loose values -> a checked experiment."""
     kinds = (("sentence", sentence, str), ("labels", labels, Sequence), ("layers", layers, Sequence))
-    for name, value, kind in (*kinds, ("settings", settings, Mapping)):
+    for name, value, kind in (*kinds, ("settings", settings, Mapping), ("defenses", defenses, Mapping)):
         if not isinstance(value, kind) or (kind is Sequence and isinstance(value, str)):
             raise ValueError(f"{name}: {shown(value)} is no {KINDS[kind]}")
     for name, value, table in (("model", model, limits.models), ("slice", slice, SLICES), ("attack", attack, ATTACKS)):
@@ -98,6 +98,8 @@ def defenses_from(chosen: Mapping[str, Mapping[str, Any]]) -> tuple[Defense, ...
     for name in chosen:
         if name not in DEFENSES:
             raise ValueError(f"unknown defense {shown(name)}: choose one of {', '.join(DEFENSES)}")
+        if not isinstance(chosen[name], Mapping):
+            raise ValueError(f"the settings of {name} are {shown(chosen[name])}: give a dict")
     plain = [(name, kind()) for name, kind in DEFENSES.items() if name in chosen]
     return tuple(with_settings(defense, name, clamped(defense, chosen[name])) for name, defense in plain)
 

@@ -1,5 +1,6 @@
 """The client's side: its controls in reading order, and how their values make an experiment."""
 
+import secrets
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from demo.settings import settings_of
 from demo.ui import components
 from demo.ui.choices import DEFAULT, LABELS, PRESETS, WEIGHTS, experiment_from
 from demo.ui.components import chosen_in, control_for, drawing_of
-from demo.ui.defending import Defending, chosen, defense_controls
+from demo.ui.defending import Defending, chosen, defense_controls, values_of
 from demo.ui.limits import Limits
 
 TURNS = "by turns"
@@ -124,6 +125,27 @@ def experiment_of(values: tuple[Any, ...], limits: Limits, device: str | None) -
         limits, sentence, labels, model, weights, scale, slice, layers, attack, *told, seconds, seed, settings, dropout,
         frozen, chosen(rest[:DEFENDED]), device,
     )  # fmt: skip
+
+
+def control_values(experiment: Experiment) -> list[Any]:
+    """The other way round: the values of `Controls.values` under which the page asks for this experiment."""
+    weights, own = experiment.weights, dict(experiment.settings)
+    told = {"length": experiment.knows_length, "label": experiment.knows_label}
+    drawing = drawing_of(
+        experiment.model, experiment.slice, experiment.layers, experiment.frozen_embeddings, secrets.token_hex(4)
+    )
+    label = experiment.labels[0] if len(set(experiment.labels)) == 1 else TURNS
+    settings = [
+        own[field.name] if name == experiment.attack and field.name in own else getattr(ATTACKS[name], field.name)
+        for name in OWN_SETTINGS
+        for field in settings_of(ATTACKS[name])
+    ]
+    return [
+        experiment.sentence, label, experiment.model,
+        weights.kind if weights else MODELS[experiment.model].default, weights.scale if weights else 0.02, drawing,
+        experiment.attack, [what for what, so in told.items() if so], experiment.seconds, experiment.seed,
+        experiment.dropout, experiment.frozen_embeddings, *values_of(experiment.defenses), *settings,
+    ]  # fmt: skip
 
 
 def labels_for(choice: int | str, sentence: str) -> list[int]:

@@ -8,17 +8,14 @@ from typing import Any
 
 import gradio as gr
 
-from demo.defenses import parse
 from demo.engine import Experiment
+from demo.reports import asked as asked_of
 from demo.reports import reports, survey_title, sweep_title
-from demo.slices import SLICES
 from demo.surveys import STRENGTHS, Reading, cells, survey, sweep
 from demo.ui import components
 from demo.ui.api import broken_off, guarded
-from demo.ui.choices import clamp
-from demo.ui.components import drawing_of
-from demo.ui.controls import Controls, experiment_of
-from demo.ui.defending import values_of
+from demo.ui.choices import DEFAULT, clamp, experiment_from, written
+from demo.ui.controls import Controls, control_values, experiment_of
 from demo.ui.lending import on_gpu
 from demo.ui.limits import Limits
 from demo.ui.notes import QUICKLY
@@ -30,13 +27,16 @@ MOST_STRENGTHS = 20
 MAP = """
 ## Where the model leaks
 Each place of the model is attacked alone, with the sentence, model, training, defenses and attack of the Attack tab.
-Click a finished one to see its attack.
+Click a finished one to open its experiment.
 """
 SWEEP = """
 ## How strong a defense must be
 The slice of the Attack tab is attacked under one defense, from weak to strong. What training loses is told by how much
-the shared gradient still points where the clean one does. Click a point to see its attack.
+the shared gradient still points where the clean one does. Click a point to replay its attack.
 """
+REPLAY_JS = "() => document.querySelector('#go').click()"  # the same experiment again, from the same seed
+
+Place = dict[str, Any]
 
 
 def map_tab(controls: Controls, tabs: gr.Tabs, limits: Limits, device: str | None) -> Run:
@@ -50,15 +50,7 @@ def map_tab(controls: Controls, tabs: gr.Tabs, limits: Limits, device: str | Non
         base = experiment_of(values, limits, device)
         return survey_title(base), paced(cells(base), seconds, limits)
 
-    def taken(model: str, frozen: bool, event: gr.EventData) -> tuple[str, gr.Tabs]:
-        """The picked place -> the drawing of the Attack tab, which comes to the front."""
-        slice, layer = event._data.get("slice"), event._data.get("layer")
-        if slice not in SLICES or not (layer is None or isinstance(layer, int)):
-            raise gr.Error("this place cannot be read: pick a cell of the map", print_exception=False)
-        layers = [] if layer is None else [layer]
-        return drawing_of(model, slice, layers, frozen, secrets.token_hex(4)), gr.Tabs(selected=ATTACK_TAB)
-
-    picture.select(taken, [controls.model, controls.frozen], [controls.drawing, tabs], **QUICKLY)
+    picture.select(opened(map_place, limits), None, [*controls.values, tabs], **QUICKLY)
     return Run("leakscopeMap", [start.click], stop, streaming(planned), [seconds, *controls.values], picture)
 
 
@@ -76,17 +68,42 @@ def sweep_tab(controls: Controls, tabs: gr.Tabs, limits: Limits, device: str | N
         base = replace(experiment_of(values, limits, device), defenses=())
         return sweep_title(base), paced(sweep(base, defense, strengths_in(texts)), seconds, limits)
 
-    def taken(event: gr.EventData) -> list[Any]:
-        """The picked point -> that defense in the Attack tab, which comes to the front."""
-        try:
-            return [*values_of([parse(str(event._data.get("defense"))[:40])]), gr.Tabs(selected=ATTACK_TAB)]
-        except ValueError as problem:
-            raise gr.Error(str(problem), print_exception=False) from None
-
     defense.input(listed, defense, strengths, **QUICKLY)
-    picture.select(taken, None, [*controls.defending.values, tabs], **QUICKLY)
+    picked = picture.select(opened(sweep_place, limits), None, [*controls.values, tabs], **QUICKLY)
+    picked.success(None, js=REPLAY_JS, api_visibility="private")
     inputs = [seconds, defense, strengths, *controls.values]
     return Run("leakscopeSweep", [start.click], stop, streaming(planned), inputs, picture)
+
+
+def map_place(row: Place) -> Place:
+    """What an experiment of the map has for its own."""
+    layer = row.get("layer")
+    return {"slice": row.get("slice"), "layers": [] if layer is None else [layer]}
+
+
+def sweep_place(row: Place) -> Place:
+    return {"defenses": written([str(row.get("defense"))])}
+
+
+def opened(place: Callable[[Place], Place], limits: Limits) -> Callable[[gr.EventData], list[Any]]:
+    """A pick -> that experiment in the Attack tab, which comes to the front."""
+
+    def taken(event: gr.EventData) -> list[Any]:
+        try:
+            experiment = picked_in(event._data, place, limits)
+        except ValueError as problem:
+            raise gr.Error(str(problem), print_exception=False) from None
+        return [*control_values(experiment), gr.Tabs(selected=ATTACK_TAB)]
+
+    return taken
+
+
+def picked_in(row: Place, place: Callable[[Place], Place], limits: Limits) -> Experiment:
+    """What the browser tells of a survey and of the place that was picked -> a checked experiment."""
+    asked = row.get("asked")
+    if not isinstance(asked, dict) or asked.keys() != asked_of(DEFAULT).keys():
+        raise ValueError("this place cannot be read: pick another one")
+    return experiment_from(limits, **asked | place(row))
 
 
 def budget(seconds: float, limits: Limits) -> gr.Slider:

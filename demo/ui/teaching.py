@@ -1,20 +1,14 @@
 """The tab Lessons, the panel in which a lesson walks through the page, and how its steps set the controls."""
 
-import secrets
 from collections.abc import Mapping
 from typing import Any
 
 import gradio as gr
 
-from demo.attacks import ATTACKS
 from demo.engine import Experiment
 from demo.lessons import for_the_page, lessons
-from demo.models import MODELS
-from demo.settings import settings_of
 from demo.ui.choices import CHARACTERS, DEFAULT, experiment_from, written
-from demo.ui.components import drawing_of
-from demo.ui.controls import OWN_SETTINGS, Controls
-from demo.ui.defending import values_of
+from demo.ui.controls import Controls, control_values
 from demo.ui.limits import Limits
 from demo.ui.notes import QUICKLY
 from demo.ui.surveying import ATTACK_TAB
@@ -95,23 +89,3 @@ def experiment_for(controls: Mapping[str, Any], limits: Limits) -> Experiment:
         raise ValueError(f"there is no control {min(unknown)!r}: choose from {', '.join(asked)}")
     asked |= controls
     return experiment_from(limits, **{**asked, "defenses": written(asked["defenses"])})
-
-
-def control_values(experiment: Experiment) -> list[Any]:
-    """The values of `Controls.values` under which the page asks for this experiment."""
-    weights, own = experiment.weights, dict(experiment.settings)
-    told = {"length": experiment.knows_length, "label": experiment.knows_label}
-    drawing = drawing_of(
-        experiment.model, experiment.slice, experiment.layers, experiment.frozen_embeddings, secrets.token_hex(4)
-    )
-    settings = [
-        own[field.name] if name == experiment.attack and field.name in own else getattr(ATTACKS[name], field.name)
-        for name in OWN_SETTINGS
-        for field in settings_of(ATTACKS[name])
-    ]
-    return [
-        experiment.sentence, experiment.labels[0], experiment.model,
-        weights.kind if weights else MODELS[experiment.model].default, weights.scale if weights else 0.02, drawing,
-        experiment.attack, [what for what, so in told.items() if so], experiment.seconds, experiment.seed,
-        experiment.dropout, experiment.frozen_embeddings, *values_of(experiment.defenses), *settings,
-    ]  # fmt: skip

@@ -68,7 +68,7 @@ def test_an_attack_takes_the_place_of_a_map_under_way(page):
     wait_in(page, "map", "d.state === 'stopped'")
 
 
-def test_a_sweep_shows_its_points_and_leads_to_the_attack(page):
+def test_a_sweep_shows_its_points_and_replays_them(page):
     page.fill("#sentence textarea", "Two dogs bark.")
     expose(page, "query", 0)
     opened(page, "sweep")
@@ -77,11 +77,17 @@ def test_a_sweep_shows_its_points_and_leads_to_the_attack(page):
     page.click("#sweep-go")
     wait_in(page, "sweep", "d.state === 'done'")
     assert page.locator(".ls-point").count() == 2
+    page.get_by_role("tab", name="Attack", exact=True).click()
+    page.fill("#sentence textarea", "No dog barks.")
+    expose(page, "value", 5)
+    page.get_by_role("tab", name="Sweep", exact=True).click()
     page.locator(".ls-point").nth(1).focus()
-    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")  # replays what was swept, not what the page has come to ask for since
     page.get_by_text("Defenses · noise=1e-06").wait_for()
     page.wait_for_selector("#go", state="visible")
-    attack(page)
+    wait_for(page, "d.state === 'done'")
+    assert page.input_value("#sentence textarea") == "Two dogs bark."
+    assert "attention query of layer 0" in page.locator(".ls-stage .ls-title").inner_text()
     assert "noise=1e-06" in page.locator(".ls-stage .ls-title").inner_text()
     page.get_by_role("tab", name="Sweep", exact=True).click()
     with page.expect_download() as saved:
