@@ -15,6 +15,10 @@ def _where(row: Row) -> str:
     return f"{row['slice']} {','.join(map(str, row['layers']))}"  # type: ignore[call-overload]
 
 
+def _dropped(row: Row) -> str:
+    return f"{_where(row)}, dropout {row['dropout']}"
+
+
 def _changes(row: Row) -> str:
     changed = [f"{name} {value}" for name, value in row["settings"]]  # type: ignore[attr-defined]
     return ", ".join(changed) or "as it is"
@@ -30,7 +34,7 @@ class Claim:
     words: tuple[int, int] = (1, 10)
     tokens: tuple[int, int] = (1, 512)  # without [CLS] and [SEP]
     batch: int = 1
-    by: Callable[[Row], str] = lambda row: _where(row)
+    by: Callable[[Row], str] = _where
 
     def fits(self, sentence: str, tokens: int) -> bool:
         return self.words[0] <= len(sentence.split()) <= self.words[1] and self.tokens[0] <= tokens <= self.tokens[1]
@@ -71,12 +75,12 @@ CLAIMS = {
     "dropout": Claim(
         "Robust span check through dropout",
         tuple(_on(part, 0, attack="robust-span", dropout=p) for part in _SPAN_PARTS for p in (0.1, 0.2, 0.3, 0.4)),
-        sentences=30, by=lambda row: f"{_where(row)}, dropout {row['dropout']}",
+        sentences=30, by=_dropped,
     ),
     "dropout-deep": Claim(
         "The search through dropout, in deeper layers",
         tuple(_on(part, k, dropout=rate) for part, k in (("layer", 3), ("query", 2)) for rate in (0.1, 0.3)),
-        sentences=10, by=lambda row: f"{_where(row)}, dropout {row['dropout']}",
+        sentences=10, by=_dropped,
     ),
     "grab": Claim(
         "GRAB on everything but the frozen embeddings",
@@ -86,6 +90,15 @@ CLAIMS = {
             for settings in ((), (("start", "noise"),), (("start", "noise"), ("masks", False)))
         ),
         sentences=10, by=lambda row: f"dropout {row['dropout']}, {_changes(row)}",
+    ),
+    "grab-parts": Claim(
+        "GRAB on one layer, and on one matrix",
+        tuple(
+            _on(part, k, attack="grab", seconds=120, dropout=rate)
+            for part, k in (("layer", 3), ("query", 2))
+            for rate in (0.1, 0.3)
+        ),
+        sentences=10, by=_dropped,
     ),
     **{
         f"batch-{size}": Claim(
