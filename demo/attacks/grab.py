@@ -5,7 +5,8 @@ along with the dummies. Where we leave the paper, each a setting that can be put
 
 - The distance is the cosine; the paper's squares and absolute values have to build every dummy gradient.
 - Masks start at their mean. Drawn at random, as in the paper, they are mostly noise: fewer words were found.
-- Masks come in with the second round: moved from the start, they explain what the words should explain.
+- Where dropout is weak, masks come in with the second round: moved from the start, they explain what the words should
+  explain. Where it is strong, the words do not settle without them.
 - Sentences are compared with masks of their own, fitted for a few steps: in so few, only the truth gets along with
   little. (Under masks that were fitted to one sentence, all others look worse.)
 - Several dummies descend side by side, as the rows of a batch cost little more than one.
@@ -52,7 +53,7 @@ class Grab(Descending):
         "the words, and reorders what it found."
     )
     masks: bool = setting(True, "learn dropout's masks with the words")
-    late_masks: bool = setting(True, "the first round moves the words alone (paper: words and masks)")
+    late_below: float = setting(0.2, "at dropout below this, masks come in with the second round (paper: 0)", 0.0, 1.0)
     start: str = setting("read", "start from what can be read off the leak, or from noise", choices=("read", "noise"))
     steps: int = setting(150, "descent steps in a round (paper: 2000)", 1, 5000)
     rounds: int = setting(5, "rounds of descent and search, at most", 1, 50)
@@ -96,7 +97,7 @@ class Hunt(MaskedDummies):
             reading = None
         super().__init__(settings, leak, lengths, seed, reading)
         self.settings, self.budget = settings, budget
-        self.learns = settings.masks and leak.dropout > 0
+        self.learns, self.late = settings.masks and leak.dropout > 0, leak.dropout < settings.late_below
         self.inner = inner_places(leak.model, lengths)
         self.best: Sentence | None = tuple(reading.ids.tolist()) if reading is not None else None
         self.best_distance, self.step = torch.inf, 0
@@ -105,7 +106,7 @@ class Hunt(MaskedDummies):
     def run(self, step: int) -> Iterator[Snapshot]:
         self.step = step
         for n in range(self.settings.rounds):
-            if self.learns and not self.masks and (n or self.best or not self.settings.late_masks):
+            if self.learns and not self.masks and (n or self.best or not self.late):
                 self.learn_masks()
             before = float(self.distances.min()), self.best_distance
             yield from self.descend(f"round {n + 1}: words" + (" and masks" if self.masks else ""))
