@@ -9,7 +9,7 @@ from demo.attacks import ATTACKS, Budget
 from demo.attacks.base import snapshot, solved_labels, weighed
 from demo.attacks.batch import telling_view
 from demo.attacks.grab import Grab, Hunt
-from demo.attacks.moves import longer, reorderings, segments, shorter
+from demo.attacks.moves import combined, longer, reorderings, segments, shorter
 from demo.attacks.robust import SHORTLIST, agreement, expected_share, least_share, readable_view
 from demo.attacks.rows import rebuilt
 from demo.attacks.span import residuals
@@ -212,6 +212,26 @@ def test_a_view_that_tells_sentences_apart(tiny, leak_of):
     assert telling_view(leak_of(tiny, "qkv", (0,), "one two\nthree four")) is None
     assert telling_view(leak_of(tiny, "all", (), "one two\nthree four")).piece.name == "0.ffn-out.weight"
     assert telling_view(leak_of(tiny, "query", (1,), "one two\nthree four")).piece.name == "1.query.weight"
+
+
+@pytest.mark.parametrize("part", ["query", "value"])
+def test_one_matrix_of_layer_0_tells_a_batch_apart(minilm, leak_of, part):
+    """Its span tells the words, and the gradient itself which of them belong together."""
+    batch = "He was arrested by the police.\nWe created a monster."
+    shot = last("best", leak_of(minilm, part, (0,), batch))
+    assert [minilm.text(ids) for ids in minilm.sentences(shot.ids)] == batch.lower().split("\n")
+    assert shot.certified
+
+
+def test_a_batch_of_which_only_layer_0_leaks_needs_its_labels(tiny, leak_of):
+    leak = leak_of(tiny, "value", (0,), "one two\nthree four")
+    assert ATTACKS["certified"].supports(leak) is None
+    assert "nothing behind an attention" in ATTACKS["certified"].supports(replace(leak, labels=None))
+
+
+def test_changes_are_combined_unless_they_touch():
+    better = [(0, 9, 2, 3), (0, 8, 2, 3), (0, 1, 7, 3)]
+    assert combined((0, 1, 2, 3), better) == [(0, 9, 2, 3), (0, 9, 7, 3)]
 
 
 def test_one_guess_is_one_sentence(tiny):

@@ -6,6 +6,7 @@ places, any of the words lies in the span at any place. (DAGER takes the candida
 and tries their combinations.) Which words belong together, and in which order, a matrix behind an attention tells: a
 token's state there depends on its sentence, so it lies in the span only if the whole sentence is right. One search
 looks for whichever sentence it comes upon; once that is found, the next has to cover what it leaves of the span.
+Where no such matrix leaks, the gradient itself has to tell (`demo.attacks.assembly`).
 """
 
 from collections.abc import Generator, Iterator
@@ -13,6 +14,7 @@ from collections.abc import Generator, Iterator
 import torch
 from torch import Tensor
 
+from demo.attacks.assembly import Assembly
 from demo.attacks.base import Budget, Candidates, Snapshot, best_certificate, snapshot
 from demo.attacks.moves import RUNNERS_UP, Sentence
 from demo.attacks.robust import SHORTLIST, agreement, least_share, readable_view
@@ -34,20 +36,38 @@ def telling_view(leak: Leak) -> View | None:
     return next((view for view in easiest if tells_words(leak, view)), None)
 
 
+def cannot_be_told_apart(leak: Leak) -> str | None:
+    """Why the sentences of a batch cannot be found; None if they can."""
+    if telling_view(leak) is not None or (bag_view(leak) is not None and leak.labels and not leak.veiled):
+        return None
+    return "nothing behind an attention is exposed, which would tell the sentences of the batch apart"
+
+
+def bag_view(leak: Leak) -> View | None:
+    """A matrix of layer 0 whose span tells which words occur."""
+    view = first_view(leak)
+    if view is None or view.rank >= view.bases[0].shape[0] - 1 or (leak.dropout and readable_view(leak) is None):
+        return None
+    return view
+
+
 class BatchSearch:
     """The sentences found so far, and the search for the next."""
 
     def __init__(self, effort: Effort, leak: Leak, budget: Budget, seed: int) -> None:
-        view = telling_view(leak)
-        assert view is not None
         assert leak.lengths is not None
-        self.effort, self.leak, self.budget, self.seed, self.view = effort, leak, budget, seed, view
+        self.effort, self.leak, self.budget, self.seed, self.view = effort, leak, budget, seed, telling_view(leak)
         self.lengths = leak.lengths
         self.found: list[Sentence] = []
         self.step = 0
 
     def run(self) -> Iterator[Snapshot]:
-        words = yield from self.read_words()
+        read = yield from self.read_words()
+        if self.view is None:
+            yield from Assembly(self.leak, self.budget, self.seed, self.step, read).run()
+            return
+        bag = torch.cat(read).unique() if read else torch.empty(0)
+        words = bag if len(bag) else None
         while len(self.found) < len(self.lengths):
             search = self.searching(words)
             yield from self.hunt(search)
@@ -61,13 +81,12 @@ class BatchSearch:
             certificate=certificate, labels=labels,
         )  # fmt: skip
 
-    def read_words(self) -> Generator[Snapshot, None, Tensor | None]:
-        """All words of the batch, where the span of a matrix of layer 0 tells them; a snapshot for each place."""
-        leak, model, view = self.leak, self.leak.model, first_view(self.leak)
-        if view is None or view.rank >= view.bases[0].shape[0] - 1 or (leak.dropout and readable_view(leak) is None):
-            return None
-        bag = torch.empty(0, dtype=torch.long, device=model.device)
-        for place in range(1, max(self.lengths) - 1):
+    def read_words(self) -> Generator[Snapshot, None, list[Tensor]]:
+        """The words that lie in the span of a matrix of layer 0 at places 1, 2, …, where one leaks."""
+        leak, model, view = self.leak, self.leak.model, bag_view(self.leak)
+        found: list[Tensor] = []
+        for place in range(1, max(self.lengths) - 1) if view is not None else ():
+            assert view is not None
             outside = residuals(leak, view, place).clamp_min(0)
             words = model.ordinary[outside < IN_SPAN]
             if leak.dropout:
@@ -75,21 +94,22 @@ class BatchSearch:
                 words = words[
                     agreement(leak, view, words, place).float().mean(1).to(words.device) >= least_share(leak, view)
                 ]
-            bag = torch.cat([bag, words]).unique()
+            found.append(words)
             nearest = outside.topk(SHOWN, largest=False)
             candidates = Candidates(place, model.ordinary[nearest.indices].cpu(), nearest.values.cpu())
             self.step += 1
-            ids = model.blank(*self.lengths)
+            ids, bag = model.blank(*self.lengths), torch.cat(found).unique()
             yield snapshot(
                 model, self.budget, self.step, ids, 1.0, f"{len(bag)} words lie in the span of the batch",
                 confidence=torch.zeros(len(ids)), candidates=candidates,
             )  # fmt: skip
-        return bag if len(bag) else None
+        return found
 
     def searching(self, words: Tensor | None) -> Search:
         left = list(self.lengths)
         for sentence in self.found:
             left.remove(len(sentence))
+        assert self.view is not None
         model, seed = self.leak.model, self.seed + len(self.found)
         search = Search(self.effort, model, self.view, left, seed, sum(self.lengths), len(self.lengths), words)
         if self.found:

@@ -12,7 +12,7 @@ from typing import ClassVar
 import torch
 
 from demo.attacks.base import UNKNOWN_LENGTH, UNKNOWN_LENGTHS, Budget, Snapshot, best_certificate, snapshot
-from demo.attacks.batch import BatchSearch, telling_view
+from demo.attacks.batch import BatchSearch, cannot_be_told_apart
 from demo.attacks.readout import ReadoutSearch
 from demo.attacks.rows import Rows
 from demo.attacks.search import Effort, Search
@@ -43,9 +43,7 @@ class Certified(Effort):
             return UNKNOWN_LENGTH if leak.batch == 1 else UNKNOWN_LENGTHS
         if next(searchable(leak), None) is None:
             return "no exposed matrix tells words apart: the tokens fill its whole width, or a decoder mixed them all"
-        if leak.batch > 1 and telling_view(leak) is None:
-            return "nothing behind an attention is exposed, which would tell the sentences of the batch apart"
-        return None
+        return cannot_be_told_apart(leak) if leak.batch > 1 else None
 
     def run(self, leak: Leak, budget: Budget, seed: int = 0) -> Iterator[Snapshot]:
         step = 0

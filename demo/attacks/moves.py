@@ -1,6 +1,7 @@
 """Moves from one whole guess to another, and what to say of them."""
 
 import itertools
+from collections.abc import Iterable
 
 import torch
 
@@ -60,6 +61,19 @@ def shorter(sentence: Sentence) -> list[Sentence]:
 def longer(sentence: Sentence, words: list[int]) -> list[Sentence]:
     """Every sentence with one of these words more."""
     return [(*sentence[:place], word, *sentence[place:]) for place in range(1, len(sentence)) for word in words]
+
+
+def combined(sentence: Sentence, better: Iterable[Sentence]) -> list[Sentence]:
+    """Changes that help, the best first, made together one after the other as far as they touch other places."""
+    merged, touched, found = list(sentence), set[int](), []
+    for neighbour in better:
+        places = {place for place, word in enumerate(neighbour) if word != sentence[place]}
+        if not places & touched:
+            touched |= places
+            for place in places:
+                merged[place] = neighbour[place]
+            found.append(tuple(merged))
+    return found
 
 
 def kicked(best: Sentence, drawn: list[int], generator: torch.Generator) -> Sentence:

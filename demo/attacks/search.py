@@ -20,6 +20,7 @@ from demo.attacks.moves import (
     SOFTNESS,
     Sentence,
     change,
+    combined,
     kicked,
     longer,
     reorderings,
@@ -118,19 +119,11 @@ class Search:
 
     def explore(self, sentence: Sentence) -> Iterator[str]:
         """Scores the neighbours of a guess, then the combinations of those that help and do not touch."""
-        before, inner = self.scores[sentence], range(1, len(sentence) - 1)
+        before = self.scores[sentence]
         neighbours = [*self.substitutions(sentence), *self.reorderings(sentence)]
         yield from self.push_all([*neighbours, *self.resized(sentence)])
         better = sorted((self.scores[s], s) for s in set(neighbours) if self.scores.get(s, before) < before)
-        merged, touched, combined = list(sentence), set[int](), []
-        for _, neighbour in better[:60]:
-            places = {place for place in inner if neighbour[place] != sentence[place]}
-            if not places & touched:
-                touched |= places
-                for place in places:
-                    merged[place] = neighbour[place]
-                combined.append(tuple(merged))
-        yield from self.push_all(combined)
+        yield from self.push_all(combined(sentence, [neighbour for _, neighbour in better[:60]]))
 
     def substitutions(self, sentence: Sentence) -> Iterator[Sentence]:
         """The best words for each place, one at a time; then the best of all places together, surest first."""
