@@ -255,7 +255,6 @@ def test_reasons(tiny, leak_of):
     assert "layer 0" in ATTACKS["robust-span"].supports(leak_of(tiny, "value", (1,), "one two", 0.1))
     pair = leak_of(tiny, "query", (0,), "one two\nthree four")
     assert "one sentence" in ATTACKS["span"].supports(pair)
-    assert "apart" in ATTACKS["certified"].supports(pair)
     assert "sum over" in ATTACKS["rows"].supports(leak_of(tiny, "all", (), "one two\nthree four"))
     untold = leak_of(tiny, "query", (1,), "one two\nthree four", length=False)
     for name in ("certified", "grab", "cosine"):
