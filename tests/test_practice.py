@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from demo.attacks import ATTACKS, Budget
+from demo.attacks.assembly import Assembly
 from demo.attacks.base import snapshot, solved_labels, weighed
 from demo.attacks.batch import telling_view
 from demo.attacks.grab import Grab, Hunt
@@ -221,6 +222,24 @@ def test_one_matrix_of_layer_0_tells_a_batch_apart(minilm, leak_of, part):
     shot = last("best", leak_of(minilm, part, (0,), batch))
     assert [minilm.text(ids) for ids in minilm.sentences(shot.ids)] == batch.lower().split("\n")
     assert shot.certified
+
+
+@pytest.mark.parametrize("batch", ["one two\none two", "one\none", "one two\nthree four\nfive six"])
+def test_a_batch_with_little_to_try_comes_to_an_end(tiny, leak_of, batch):
+    """Also where the first guess is right, or everything has been tried."""
+    shot = last("certified", leak_of(tiny, "value", (0,), batch))
+    assert sorted(tiny.text(ids) for ids in tiny.sentences(shot.ids)) == sorted(batch.split("\n"))
+    assert shot.certified
+    assert shot.seconds < 60
+
+
+def test_nothing_left_to_try_ends_an_assembly(tiny, leak_of):
+    """Of wrong words no batch can be made that explains the leak."""
+    leak = leak_of(tiny, "value", (0,), "one two\nthree four")
+    words = [tiny.encode("five six")[[place]] for place in (1, 2)]
+    shots = list(Assembly(leak, Budget(), 0, 0, words).run())
+    assert not shots[-1].certified
+    assert shots[-1].seconds < 60
 
 
 def test_a_batch_of_which_only_layer_0_leaks_needs_its_labels(tiny, leak_of):

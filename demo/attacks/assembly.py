@@ -14,12 +14,13 @@ from torch import Tensor
 
 from demo.attacks.base import Budget, Snapshot, best_certificate, snapshot
 from demo.attacks.moves import Sentence, combined, reorderings
-from demo.leak import Leak
+from demo.leak import Certificate, Leak
 from demo.matching import Matcher, one_hot
 
 WEIGHED = 32  # batches compared at once
 NEAR = 1e-2  # a distance below which it is worth to ask for the certificate
 ORDERS = 200  # other orders tried of each sentence
+PATIENCE = 50  # starts from elsewhere that bring nothing new: then there is nothing left to try
 RENEWED = 0.3  # of the words are drawn anew where nothing helps any more
 
 
@@ -30,7 +31,7 @@ class Assembly:
         """`words` are those that may stand at places 1, 2, … of any sentence."""
         assert leak.lengths is not None
         assert leak.labels is not None
-        self.leak, self.budget, self.step, self.lengths = leak, budget, step, leak.lengths
+        self.leak, self.budget, self.step = leak, budget, step
         self.matcher = Matcher(leak, leak.lengths)
         self.generator = torch.Generator().manual_seed(seed)
         self.spans = list(zip([0, *itertools.accumulate(leak.lengths)], leak.lengths, strict=False))
@@ -44,20 +45,27 @@ class Assembly:
             blank[start + place] = options[number % len(options)] if options else blank[start + place]
         self.best: Sentence = tuple(blank)
         self.nearest = self.best
+        self.proof: tuple[Certificate | None, tuple[int, ...]] | None = None  # of the best, and its labels
 
     def run(self) -> Iterator[Snapshot]:
+        """Goes on from the nearest neighbour, or from elsewhere; ends as well where everything has been tried."""
+        for shot in self.search():
+            yield shot
+            if shot.certified or self.budget.over(shot.step):
+                return
+
+    def search(self) -> Iterator[Snapshot]:
         yield from self.weigh([self.best], "words that lie in the span, in any sentence")
-        here = self.best
-        while True:
-            for shot in self.explore(here):
-                yield shot
-                if shot.certified or self.budget.over(self.step):
-                    return
+        here, fruitless = self.best, 0
+        while fruitless < PATIENCE:
+            before = len(self.known)
+            yield from self.explore(here)
             if self.nearest != here:
                 here = self.nearest
             else:
                 here = self.renewed()
                 yield from self.weigh([here], "starting from elsewhere")
+            fruitless = 0 if len(self.known) > before else fruitless + 1
 
     def explore(self, batch: Sentence) -> Iterator[Snapshot]:
         """Weighs the neighbours of a batch, then what helps together; `nearest` is the best of all these."""
@@ -76,9 +84,10 @@ class Assembly:
             for word in words
             if word != batch[at]
         ]
+        ends = {start: length - 1 for start, length in self.spans}
         for (one, place), (other, same) in itertools.combinations(self.places, 2):
             if place == same:
-                for stop in (place + 1, min(self.end(one), self.end(other))):
+                for stop in (place + 1, min(ends[one], ends[other])):
                     exchanged = list(batch)
                     exchanged[one + place : one + stop] = batch[other + place : other + stop]
                     exchanged[other + place : other + stop] = batch[one + place : one + stop]
@@ -92,10 +101,6 @@ class Assembly:
             for b in dict.fromkeys(found)
             if all(b[at] in self.allowed[at] or b[at] == batch[at] for at in self.allowed)
         ]
-
-    def end(self, start: int) -> int:
-        """Where the words of the sentence end that starts there."""
-        return max(place for first, place in self.places if first == start) + 1
 
     def renewed(self) -> Sentence:
         batch = list(self.best)
@@ -114,10 +119,22 @@ class Assembly:
             distances = self.matcher.distance(words, labels, "cosine", graph=False).tolist()
             self.known.update(zip(part, distances, strict=True))
             self.best = min([self.best, *part], key=lambda batch: self.known[batch])
-            self.step += 1
-            ids = torch.tensor(self.best, device=model.device)
-            asked = self.best != before and self.known[self.best] < NEAR
-            certificate, told = best_certificate(self.leak, ids) if asked else (None, ())
-            yield snapshot(
-                model, self.budget, self.step, ids, self.known[self.best], stage, certificate=certificate, labels=told
-            )
+            if self.proof is None or (self.best != before and self.known[self.best] < NEAR):
+                self.proof = best_certificate(self.leak, torch.tensor(self.best, device=model.device))
+            elif self.best != before:
+                self.proof = None, ()
+            yield self.picture(stage)
+
+    def picture(self, stage: str) -> Snapshot:
+        """The best batch; unless it is proven, a word is as sure as there are few others for its place."""
+        assert self.proof is not None
+        self.step += 1
+        certificate, labels = self.proof
+        sure = torch.ones(len(self.best))
+        if certificate is None or not certificate.holds:
+            for at, words in self.choices.items():
+                sure[at] = 1 / len(words) if words else 0
+        return snapshot(
+            self.leak.model, self.budget, self.step, torch.tensor(self.best, device=self.leak.model.device),
+            self.known[self.best], stage, confidence=sure, certificate=certificate, labels=labels,
+        )  # fmt: skip

@@ -38,7 +38,8 @@ def telling_view(leak: Leak) -> View | None:
 
 def cannot_be_told_apart(leak: Leak) -> str | None:
     """Why the sentences of a batch cannot be found; None if they can."""
-    if telling_view(leak) is not None or (bag_view(leak) is not None and leak.labels and not leak.veiled):
+    bag = bag_view(leak)
+    if telling_view(leak) is not None or (bag is not None and not bag.blur and leak.labels and not leak.veiled):
         return None
     return "nothing behind an attention is exposed, which would tell the sentences of the batch apart"
 
