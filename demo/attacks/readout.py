@@ -3,9 +3,11 @@
 A guess is judged by how far its vector lies from the leaked one, and what counts as far depends on the guess: while
 other words are wrong, a right word shows only in directions that those do not disturb. So the search measures how
 random substitutions around the present guess move the vector, weighs differences by that, and compares all the guesses
-that it keeps anew. It goes on from the nearest guess not yet explored.
+that it keeps anew. Around the nearest guess not yet explored it tries words, orders, and what these should do together
+(`demo.attacks.effects`).
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -13,7 +15,18 @@ import torch
 from torch import Tensor
 
 from demo.attacks.base import Budget, Snapshot, best_certificate, snapshot
-from demo.attacks.moves import CHUNK, RUNNERS_UP, SOFTNESS, Sentence, change, copies, kicked, reorderings
+from demo.attacks.effects import Effects
+from demo.attacks.moves import (
+    CHUNK,
+    RUNNERS_UP,
+    SOFTNESS,
+    Sentence,
+    change,
+    copies,
+    kicked,
+    reorderings,
+    segments,
+)
 from demo.leak import Certificate, Leak
 from demo.lens import frequent_ids, random_sentences
 from demo.readout import ReadoutJudge
@@ -27,14 +40,12 @@ class ReadoutSearch:
     FREQUENT = 60  # the language's most frequent words, tried besides those that the judge proposes
     BEST = 18  # proposed words per place that are worth a forward pass
     OFTEN = 24  # and frequent ones: these act on their neighbours more than on the vector itself
-    MOVES = 150  # reorderings tried of each guess, and so many copies of its words: all of them up to 10 words
+    MOVES = 200  # reorderings of each kind, and copies of words, tried of each guess: all of them up to 14 words
     PATIENCE = 6  # explorations without progress before the search starts elsewhere
     FIRST_SAMPLES = 60  # random substitutions per place that the first metric is fitted on
     SAMPLES = 24  # fresh ones at each exploration
     BANK = 1200  # how many of the latest the metric is fitted on
-    BEAM = 100  # combinations of changes pursued
-    DEPTH = 4  # changes combined at most
-    PROMISING = 40  # combinations of each size that are worth a forward pass
+    ROUNDS = 4  # times that changes are combined with what their combination has become
     KEPT = 2000  # guesses kept for later
 
     def __init__(self, leak: Leak, judge: ReadoutJudge, length: int, seed: int) -> None:
@@ -89,46 +100,28 @@ class ReadoutSearch:
             proposals.append(proposal)
             yield "looking for words that fit"
         self.words, self.ranks = (torch.stack(parts) for parts in zip(*proposals, strict=True))
-        moves = [reorderings(sentence, self.MOVES, self.generator), copies(sentence, self.MOVES, self.generator)]
-        neighbours = [*self.substitutions(sentence), *moves[0], *moves[1]]
-        yield from self.keep(neighbours)
-        yield from self.keep(self.combinations(sentence, list(dict.fromkeys(neighbours))))
+        moves = (kind(sentence, self.MOVES, self.generator) for kind in (reorderings, segments, copies))
+        neighbours = dict.fromkeys(itertools.chain(self.substitutions(sentence), *moves))
+        neighbours.pop(sentence, None)
+        yield from self.keep(list(neighbours))
+        composed = self.effects(sentence, list(neighbours)).composed(self.seen(sentence))
+        yield from self.keep(composed)
+        effects, base = self.effects(sentence, list(neighbours | dict.fromkeys(composed))), sentence
+        for _ in range(self.ROUNDS):
+            before = self.nearest
+            yield from self.keep(effects.together(self.tensor([base])[0], self.seen(base)))
+            if self.nearest == before:
+                break
+            base = self.nearest[1]
         self.forget()
 
-    def combinations(self, sentence: Sentence, neighbours: list[Sentence]) -> list[Sentence]:
-        """Changes that together should come closest if their effects added up; a beam search on inner products.
+    def effects(self, sentence: Sentence, neighbours: list[Sentence]) -> Effects:
+        """What the neighbours of a guess do to its vector; all of them are kept."""
+        seen = self.judge.whitened(torch.stack([self.kept[s] for s in neighbours]))
+        return Effects(self.tensor([sentence])[0], self.tensor(neighbours), seen - self.seen(sentence))
 
-        A wrong word often hides another's mistake, so that either change alone makes the guess worse.
-        """
-        neighbours = [s for s in neighbours if s != sentence]
-        sites = torch.stack([self.kept[s] for s in [sentence, *neighbours]])
-        seen = self.judge.whitened(sites)
-        here, changes = seen[0], seen[1:] - seen[0]
-        gram = changes @ changes.T
-        alone = 2 * changes @ here + gram.diagonal()
-        ids, ids_here = self.tensor(neighbours), self.tensor([sentence])[0]
-        places = torch.arange(self.length, device=ids.device)
-        touched = (ids != ids_here).float()
-        clash = touched @ touched.T > 0
-        totals, firsts = alone.topk(min(self.BEAM, len(alone)), largest=False)
-        members = firsts[:, None]  # (beam, changes)
-        found: list[Sentence] = []
-        for _ in range(self.DEPTH - 1):
-            scores = totals[:, None] + alone + 2 * gram[members].sum(1)  # (beam, changes)
-            scores[clash[members].any(1)] = torch.inf
-            totals, where = scores.flatten().topk(
-                min(self.BEAM * (members.shape[1] + 1), scores.numel()), largest=False
-            )
-            sets = torch.cat([members[where // len(alone)], where[:, None] % len(alone)], dim=1).sort(1).values
-            unlike = {tuple(row): i for i, row in reversed(list(enumerate(sets.tolist()))) if totals[i] < torch.inf}
-            if not unlike:
-                break
-            beam = sorted(unlike.values())[: self.BEAM]
-            members, totals = sets[beam], totals[beam]
-            for row in members[: self.PROMISING]:
-                changed, by = touched[row].max(0)
-                found.append(tuple(torch.where(changed > 0, ids[row[by], places], ids_here).tolist()))
-        return found
+    def seen(self, sentence: Sentence) -> Tensor:
+        return self.judge.whitened(self.kept[sentence])
 
     def sample(self, sentence: Sentence) -> Iterator[str]:
         """Measures how random words in each place move the vector."""
