@@ -17,7 +17,6 @@ from torch import Tensor
 from demo.attacks.base import Budget, Snapshot, best_certificate, snapshot
 from demo.attacks.effects import Effects
 from demo.attacks.moves import (
-    CHUNK,
     RUNNERS_UP,
     SOFTNESS,
     Sentence,
@@ -28,7 +27,7 @@ from demo.attacks.moves import (
     segments,
 )
 from demo.leak import Certificate, Leak
-from demo.lens import frequent_ids, random_sentences
+from demo.lens import BATCH, frequent_ids, random_sentences
 from demo.readout import ReadoutJudge
 
 SHOWN = 32  # words per place that draw a guess on screen towards them
@@ -136,8 +135,8 @@ class ReadoutSearch:
     def keep(self, sentences: list[Sentence], stage: str = "trying other words and orders") -> Iterator[str]:
         """Computes the vectors of those not known yet, and notes the nearest."""
         fresh = [s for s in dict.fromkeys(sentences) if s not in self.kept]
-        for start in range(0, len(fresh), CHUNK):
-            part = fresh[start : start + CHUNK]
+        for start in range(0, len(fresh), BATCH):
+            part = fresh[start : start + BATCH]
             sites = self.judge.sites(self.tensor(part))
             self.kept.update(zip(part, sites, strict=True))
             self.nearest = min(self.nearest, *zip(self.judge.distance(sites).tolist(), part, strict=True))
