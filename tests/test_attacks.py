@@ -1,3 +1,4 @@
+import itertools
 import pickle
 from dataclasses import replace
 
@@ -8,6 +9,9 @@ from demo.attacks import ATTACKS, Budget
 from demo.attacks.base import labels_of
 from demo.attacks.descent import Descent, decode
 from demo.attacks.moves import replacements
+from demo.attacks.readout import ReadoutSearch
+from demo.readout import ReadoutJudge
+from demo.subspace import searchable
 
 SENTENCE = "the nurse gave the old man his pills"
 
@@ -111,6 +115,17 @@ def test_certified_finds_the_sentence(minilm, leak_of, name, layers):
     assert minilm.text(shot.ids) == SENTENCE
     assert shot.certificate.holds
     assert shot.labels == (1,)
+
+
+@pytest.mark.parametrize("guess", ["on the bench there is a cat .", "there is a cat the bench . ."])
+def test_one_step_mends_a_phrase_or_a_missing_word(minilm, leak_of, guess):
+    """Around one vector: words that are all there but for their order, or for one of them while the others shift."""
+    truth, start = (minilm.encode(text) for text in ("there is a cat on the bench .", guess))
+    leak = leak_of(minilm, "ffn-in", (5,), "there is a cat on the bench .")
+    search = ReadoutSearch(leak, ReadoutJudge(minilm, next(searchable(leak)), len(truth), 0), len(truth), 0)
+    for _ in itertools.chain(search.keep([tuple(start.tolist())]), search.explore(tuple(start.tolist()))):
+        pass
+    assert search.nearest[1] == tuple(truth.tolist())
 
 
 def test_certified_reads_a_single_vector(minilm, leak_of):
