@@ -6,6 +6,7 @@ finds what no single step does: a wrong word often hides another's mistake, so t
 worse.
 """
 
+import functools
 from dataclasses import dataclass
 
 import torch
@@ -27,9 +28,13 @@ class Effects:
     neighbours: Tensor  # (n, tokens) ids, each unlike the guess
     changes: Tensor  # (n, width): each neighbour's vector less the guess's
 
-    @property
+    @functools.cached_property
     def touched(self) -> Tensor:
         return self.neighbours != self.guess  # (n, tokens)
+
+    @functools.cached_property
+    def products(self) -> Tensor:
+        return self.changes @ self.changes.T  # (n, n): the same in every round of combining
 
     def together(self, base: Tensor, here: Tensor) -> list[Sentence]:
         """Changes that should come closest if they are made together: a beam search on inner products.
@@ -39,7 +44,7 @@ class Effects:
         """
         touched = self.touched
         fixed = (touched & (base != self.guess)).any(1)
-        gram, clash = self.changes @ self.changes.T, touched.float() @ touched.float().T > 0
+        gram, clash = self.products, touched.float() @ touched.float().T > 0
         alone = 2 * self.changes @ here + gram.diagonal()  # what each adds to the squared distance
         alone[fixed] = torch.inf
         members = torch.empty(1, 0, dtype=torch.long, device=base.device)  # (beam, changes)
@@ -62,7 +67,7 @@ class Effects:
         """A sentence with changes made that touch different places."""
         made = base
         for member in members:
-            made = torch.where(self.neighbours[member] != self.guess, self.neighbours[member], made)
+            made = torch.where(self.touched[member], self.neighbours[member], made)
         return tuple(made.tolist())
 
     def composed(self, here: Tensor) -> list[Sentence]:

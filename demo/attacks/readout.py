@@ -39,7 +39,7 @@ class ReadoutSearch:
     FREQUENT = 60  # the language's most frequent words, tried besides those that the judge proposes
     BEST = 18  # proposed words per place that are worth a forward pass
     OFTEN = 24  # and frequent ones: these act on their neighbours more than on the vector itself
-    MOVES = 200  # reorderings of each kind, and copies of words, tried of each guess: all of them up to 14 words
+    MOVES = 200  # moves of each kind tried of a guess: all phrases up to 9 words, exchanges to 12, copies to 14
     PATIENCE = 6  # explorations without progress before the search starts elsewhere
     FIRST_SAMPLES = 60  # random substitutions per place that the first metric is fitted on
     SAMPLES = 24  # fresh ones at each exploration
