@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from demo.lens import BATCH, embedded_at, lens_at, random_sentences
 from demo.models import Model
+from demo.network import Network, rough
 from demo.subspace import View, basis_of
 
 CHUNK = 4096  # words ranked at once
@@ -65,10 +66,12 @@ class SpanJudge:
 
     @torch.no_grad()
     def score(self, sentences: Tensor) -> Tensor:
-        return torch.cat([self._distance(self._stream(part)) for part in sentences.split(BATCH)])
+        """How far guesses (rows, tokens) are; roughly, as wrong ones are much farther than that makes the true one."""
+        net = rough(self.model.net)
+        return torch.cat([self._distance(self._stream(part, net)) for part in sentences.split(BATCH)])
 
-    def _stream(self, sentences: Tensor) -> Tensor:
-        return self.view.stream(self.model.net, self.model.net.embed(self.model.words[sentences]))
+    def _stream(self, sentences: Tensor, net: Network | None = None) -> Tensor:
+        return self.view.stream(net or self.model.net, self.model.net.embed(self.model.words[sentences]))
 
     def _distance(self, stream: Tensor) -> Tensor:
         total = torch.zeros(len(stream), device=stream.device)

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from demo.lens import BATCH, embedded_at, lens_at, random_sentences
 from demo.models import Model
+from demo.network import rough
 from demo.sieve import Alphabet, Substitution
 from demo.subspace import View
 
@@ -71,7 +72,8 @@ class ReadoutJudge:
         return self.distance(self.sites(sentences))
 
     def _before(self, sentences: Tensor) -> Tensor:
-        return self.model.net.inputs(self.model.net.embed(self.model.words[sentences]), self.mixer)
+        """What the last attention reads; roughly, as guesses differ by far more."""
+        return rough(self.model.net).inputs(self.model.net.embed(self.model.words[sentences]), self.mixer)
 
     def _site(self, before: Tensor) -> Tensor:
         """(rows, tokens, hidden) at the last attention's input -> (rows, width) at the exposed matrix."""

@@ -7,6 +7,7 @@ from transformers import BertForSequenceClassification
 
 from demo.leak import Secret, drawn_masks, gradient_of
 from demo.models import pretrained_folder
+from demo.network import BFLOAT16, rough
 from demo.slices import select
 
 
@@ -58,3 +59,29 @@ def test_a_batch_is_a_padded_batch(minilm, theirs):
         expected = theirs.bert.encoder.layer[layer].attention.self.query.weight.grad
         torch.testing.assert_close(ours[f"{layer}.query.weight"], expected, rtol=1e-3, atol=1e-8)
     theirs.zero_grad()
+
+
+@pytest.mark.parametrize("name", BFLOAT16)
+def test_rough_is_about_the_same_network(minilm, monkeypatch, name):
+    """What is left of the digits must tell guesses apart: here by one word, the least that guesses differ by."""
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {name: True})
+    twin = rough.__wrapped__(minilm.net)
+    right, wrong = (minilm.net.embed(minilm.words[minilm.encode(s)][None]) for s in ("the cat sat", "the cat sits"))
+    exact, other, about = minilm.net.inputs(right, 5), minilm.net.inputs(wrong, 5), twin.inputs(right, 5)
+    assert exact.dtype == about.dtype
+    assert 0 < (about - exact).norm() < 0.01 * exact.norm()
+    assert (about - exact).norm() < 0.05 * (other - exact).norm()
+
+
+def test_rough_leaves_the_network_as_it_is(minilm, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {BFLOAT16[0]: True})
+    twin, words = rough.__wrapped__(minilm.net), minilm.words[minilm.encode("the cat sat")][None]
+    assert twin is not minilm.net
+    assert twin.words is minilm.net.words  # no second copy of what is large and not made rough
+    assert {parameter.dtype for parameter in minilm.net.parameters()} == {torch.float32}
+    assert torch.equal(minilm.net(words), minilm.net.trained(words))
+
+
+def test_nothing_is_rough_where_that_would_not_be_quicker(tiny, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, BFLOAT16[0]: False})
+    assert rough.__wrapped__(tiny.net) is tiny.net
