@@ -59,6 +59,13 @@ class Network(nn.Module):
             return embedded
         return self._stack(embedded, layer, masks)
 
+    def states(self, embedded: Tensor, layers: int) -> list[Tensor]:
+        """What each of the first so many layers reads."""
+        found = [embedded]
+        for layer in range(layers - 1):
+            found.append(self._layer(embedded, found[-1], layer, NONE))
+        return found
+
     def attended(self, embedded: Tensor, layer: int, masks: Masks = NONE) -> Tensor:
         """What the feed-forward half of `layer` reads: its attention's output, added and normalised."""
         return self._attended(embedded, self._stack(embedded, layer, masks), layer, masks)
@@ -83,10 +90,13 @@ class Network(nn.Module):
         """The state after so many layers. A decoder reads the sentence itself, and the encoder's last state."""
         hidden = embedded
         for layer in range(layers):
-            block, attended = self.block(layer), self._attended(embedded, hidden, layer, masks)
-            widened = block.output.dense(block.intermediate(attended))
-            hidden = block.output.LayerNorm(attended + _masked(widened, masks, f"{layer}.ffn-output"))
+            hidden = self._layer(embedded, hidden, layer, masks)
         return hidden
+
+    def _layer(self, embedded: Tensor, hidden: Tensor, layer: int, masks: Masks) -> Tensor:
+        block, attended = self.block(layer), self._attended(embedded, hidden, layer, masks)
+        widened = block.output.dense(block.intermediate(attended))
+        return block.output.LayerNorm(attended + _masked(widened, masks, f"{layer}.ffn-output"))
 
     def _attended(self, embedded: Tensor, hidden: Tensor, layer: int, masks: Masks) -> Tensor:
         block = self.block(layer)

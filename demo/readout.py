@@ -9,13 +9,12 @@ from torch.nn import functional as F
 from demo.lens import BATCH, embedded_at, lens_at, random_sentences
 from demo.models import Model
 from demo.network import rough
-from demo.sieve import Alphabet, Substitution
+from demo.sieve import Alphabet, Streams, Substitution
 from demo.subspace import View
 
 FLOOR = 1e-3  # share of the mean variance below which a direction counts as noise
 EVERYWHERE = 0.3  # weight of random sentences' spread beside that of the guess's neighbours
 SOLVED = 1e-6  # relative error at which an equation counts as solved: the leak's own rounding
-SIFTED = 240  # words per place that pass the sieve, by each estimate
 ALIKE = 18  # words per place that are most like the present one
 
 
@@ -98,19 +97,20 @@ class ReadoutJudge:
 
     # -- what to try -------------------------------------------------------------------------------------------------
 
-    def propose(self, sentence: Tensor, always: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    def propose(self, sentence: Tensor, always: Tensor, sifted: int) -> Iterator[tuple[Tensor, Tensor]]:
         """For each inner place of a guess, words that fit best there and how well each does: lower is better.
 
         The whole vocabulary is considered, and the words to rank `always` come last. The rank is the best of three
-        estimates. One moves the token's own state as the lens sees it and lets its neighbours stay; one adds half of
-        the neighbours' change to first order; one takes words alike the present one (live, lives). Each finds what the
-        others miss.
+        estimates. One moves the token's own state and lets its neighbours stay; one adds half of the neighbours' change
+        to first order; one takes words alike the present one (live, lives). Each finds what the others miss. The state
+        is what the lens sees for the whole vocabulary, and what it becomes in the layers for the `sifted` best of each.
         """
         with torch.enable_grad():
             leaf = self.model.net.embed(self.model.words[sentence])[None].requires_grad_(True)
             before = self.model.net.inputs(leaf, self.mixer)
             slopes = torch.autograd.grad(self.distance(self._site(before)).sum(), [leaf, before])
         embedded, before = leaf[0].detach(), before[0].detach()
+        streams = Streams(self.model.net, embedded, self.mixer)
         by_neighbours = slopes[0][0] - slopes[1][0] @ self.lens.matrix.T  # (tokens, hidden): less its own state's part
         swap = Substitution(
             self.model.net.block(self.mixer).attention.self, before, before[self.model.net.read_row],
@@ -119,10 +119,10 @@ class ReadoutJudge:
         with torch.no_grad():
             alike = self.directions[sentence] @ self.directions[self.model.ordinary].T
             for place, (alone, added) in enumerate(self.alphabet.sift(swap, embedded, by_neighbours), start=1):
-                sifted = [least(alone, SIFTED), least(alone + 0.5 * added, SIFTED), least(-alike[place], ALIKE)]
-                chosen = torch.cat([self.model.ordinary[torch.cat(sifted)], always])
-                step = embedded_at(self.model, chosen, [place])[0] - embedded[place]
-                alone = swap.distances(place, before[place] + step @ self.lens.matrix)
+                left = [least(alone, sifted), least(alone + 0.5 * added, sifted), least(-alike[place], ALIKE)]
+                chosen = torch.cat([self.model.ordinary[torch.cat(left)], always])
+                placed = embedded_at(self.model, chosen, [place])[0]
+                alone, step = swap.distances(place, streams.carried(place, placed)), placed - embedded[place]
                 unlike = -self.directions[chosen] @ self.directions[sentence[place]]
                 estimates = torch.stack([alone, alone + 0.5 * (step @ by_neighbours[place]), unlike])
                 standing = 0.1 * estimates.argsort(1).argsort(1).amin(0).log1p()

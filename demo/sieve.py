@@ -1,7 +1,8 @@
 """Which words would fit in a place, where one vector is all that is known: the whole vocabulary, sifted in moments.
 
 Put another word in a place, and the last attention mixes another state into the vector. The lens (`demo.lens`) says
-about which state; `Substitution` mixes it in; `Alphabet` does so for thirty thousand words by a linear sketch.
+about which state; `Substitution` mixes it in; `Alphabet` does so for thirty thousand words by a linear sketch. For the
+hundreds that are left, `Streams` says far better which state: it takes that one token through the layers.
 """
 
 import functools
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from demo.judges import CHUNK
 from demo.lens import Lens
 from demo.models import Model
+from demo.network import Network, rough
 
 SKETCH = 96  # random directions that the vocabulary is sifted in
 
@@ -70,6 +72,38 @@ class Substitution:
 
         jacobian = torch.func.jacrev(seen)(here).T  # (hidden, sketch)
         return seen(here) - here @ jacobian, jacobian
+
+
+class Streams:
+    """What other words in one place of a guess would become, layer by layer, if all the other tokens stayed.
+
+    One token goes through the network instead of a sentence. Of what a word does to the vector that is read (weighed as
+    guesses are, in the median), that tells about two thirds, where the lens tells a tenth.
+    """
+
+    def __init__(self, net: Network, embedded: Tensor, layers: int) -> None:
+        """`embedded` (tokens, hidden) is the guess; words are taken through so many layers."""
+        self.net, self.others = rough(net), []
+        for layer, state in enumerate(self.net.states(embedded[None], layers)):
+            attention = self.net.block(layer).attention.self
+            split = (attention.num_attention_heads, -1)
+            self.others.append(tuple(part(state[0]).unflatten(-1, split) for part in (attention.key, attention.value)))
+
+    @torch.no_grad()
+    def carried(self, place: int, embedded: Tensor) -> Tensor:
+        """(n, hidden) embedded words for a place -> (n, hidden) their states."""
+        state = embedded
+        for layer, (keys, values) in enumerate(self.others):  # each (tokens, heads, size)
+            block = self.net.block(layer)
+            own, split = block.attention.self, keys.shape[1:]
+            query, key, value = (part(state).unflatten(-1, split) for part in (own.query, own.key, own.value))
+            logits = torch.einsum("nhs,ths->nht", query, keys)
+            logits[..., place] = (query * key).sum(-1)
+            weights = (logits * own.scaling).softmax(-1)
+            mixed = torch.einsum("nht,ths->nhs", weights, values) + weights[..., place, None] * (value - values[place])
+            attended = block.attention.output(mixed.flatten(1), state)
+            state = block.output(block.intermediate(attended), attended)
+        return state
 
 
 @dataclass(frozen=True, eq=False)

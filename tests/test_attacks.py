@@ -198,6 +198,22 @@ def test_readout_search_finds_a_short_sentence(tiny, leak_of):
     assert tiny.text(shot.ids) == "we sold it"
 
 
+def test_a_search_without_progress_looks_among_more_words(tiny, leak_of):
+    """It starts from the truth here, which nothing betters."""
+    search = readout_search(tiny, leak_of(tiny, "ffn-in", (2,), "we sold it"), 5)
+    search.best, propose, asked = tuple(tiny.encode("we sold it").tolist()), search.judge.propose, []
+
+    def noted(sentence, always, sifted):
+        asked.append(sifted)
+        return propose(sentence, always, sifted)
+
+    search.judge.propose = noted
+    progress = search.search()
+    while len(asked) < 3:
+        next(progress)
+    assert asked == [search.SIFTED, 2 * search.SIFTED, 4 * search.SIFTED]
+
+
 def test_combinations_mend_what_no_single_change_does(tiny, leak_of):
     """Two words that only together are right: their changes are put together, and never two to one place."""
     truth = tuple(tiny.encode("we sold the old house").tolist())

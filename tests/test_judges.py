@@ -4,7 +4,7 @@ import torch
 from demo.judges import SpanJudge
 from demo.lens import embedded_at, random_sentences
 from demo.readout import ReadoutJudge, before_gelu
-from demo.sieve import Substitution
+from demo.sieve import Streams, Substitution
 from demo.subspace import views
 
 SENTENCE = "the doctor told her to sleep more"
@@ -73,7 +73,7 @@ def test_readout_proposes_the_missing_words(minilm, leak_of, part):
     guess = truth.clone()
     guess[[2, 6]] = minilm.encode("nurse eat")[1:-1]
     judge.focus(neighbourhood(minilm, judge, guess))
-    proposals = list(judge.propose(guess, minilm.encode("the")[1:-1]))
+    proposals = list(judge.propose(guess, minilm.encode("the")[1:-1], 120))
     assert len(proposals) == len(truth) - 2
     for place in (2, 6):
         words, ranks = proposals[place - 1]
@@ -124,6 +124,51 @@ def test_the_sieve_is_the_estimate_in_linear_form(minilm, leak_of):
         assert torch.corrcoef(pair)[0, 1] > 0.8
         differences = pulled[words] - step @ added[place]  # a constant: the sieve leaves out what all words share
         assert differences.std() < 1e-3
+
+
+def test_a_streams_first_layer_is_exact(minilm, monkeypatch):
+    """There the other tokens have not yet heard of the new word."""
+    monkeypatch.setattr("demo.sieve.rough", lambda net: net)
+    truth, words = minilm.encode(SENTENCE), minilm.encode("dog runs away")[1:-1]
+    changed = truth.repeat(len(words), 1)
+    changed[:, 4] = words
+    streams = Streams(minilm.net, minilm.net.embed(minilm.words[truth]), 1)
+    exact = minilm.net.inputs(minilm.net.embed(minilm.words[changed]), 1)[:, 4]
+    torch.testing.assert_close(streams.carried(4, embedded_at(minilm, words, [4])[0]), exact, atol=1e-5, rtol=0)
+
+
+def test_a_stream_of_the_guess_itself_is_exact_at_any_depth(minilm, monkeypatch):
+    monkeypatch.setattr("demo.sieve.rough", lambda net: net)
+    embedded = minilm.net.embed(minilm.words[minilm.encode(SENTENCE)])
+    exact = minilm.net.inputs(embedded[None], 5)[0, 3]
+    found = Streams(minilm.net, embedded, 5).carried(3, embedded[3:4])[0]
+    torch.testing.assert_close(found, exact, atol=1e-4, rtol=0)
+
+
+def test_streams_tell_most_of_what_a_word_does_and_the_lens_little(minilm, leak_of):
+    truth = minilm.encode(SENTENCE)
+    judge = ReadoutJudge(minilm, views(leak_of(minilm, "ffn-in", (5,), SENTENCE))[0], len(truth), seed=0)
+    judge.focus(neighbourhood(minilm, judge, truth))
+    words, place = random_sentences(minilm, 100, 3, seed=7)[:, 1], 4
+    changed = truth.repeat(len(words), 1)
+    changed[:, place] = words
+    embedded, before = minilm.net.embed(minilm.words[truth]), judge._before(truth[None])[0]
+    placed = embedded_at(minilm, words, [place])[0]
+    carried = Streams(minilm.net, embedded, judge.mixer).carried(place, placed)
+    seen = before[place] + (placed - embedded[place]) @ judge.lens.matrix
+
+    def effects(sites):
+        return (sites - judge.sites(truth[None])) @ judge.whitener
+
+    def told(states):
+        """The median share of an effect's energy that is explained if just this token has another state."""
+        around = before.repeat(len(words), 1, 1)
+        around[:, place] = states
+        exact, about = effects(judge.sites(changed)), effects(judge._site(around))
+        return float((1 - (exact - about).square().sum(1) / exact.square().sum(1)).median())
+
+    assert told(carried) > 0.5
+    assert told(seen) < 0.3
 
 
 def test_a_wide_matrix_is_ranked_by_some_of_its_coordinates(minilm, leak_of):

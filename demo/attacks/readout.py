@@ -37,8 +37,9 @@ class ReadoutSearch:
     """One search: the guesses kept with their vectors, and the metric around the present one."""
 
     FREQUENT = 60  # the language's most frequent words, tried besides those that the judge proposes
-    BEST = 18  # proposed words per place that are worth a forward pass
-    OFTEN = 24  # and frequent ones: these act on their neighbours more than on the vector itself
+    SIFTED = 120  # words per place that pass the sieve by each estimate; twice as many after each step without progress
+    BEST = 12  # proposed words per place that are worth a forward pass
+    OFTEN = 8  # and frequent ones: these act on their neighbours more than on the vector itself
     MOVES = 200  # moves of each kind tried of a guess: all phrases up to 9 words, exchanges to 12, copies to 14
     PATIENCE = 6  # explorations without progress before the search starts elsewhere
     FIRST_SAMPLES = 60  # random substitutions per place that the first metric is fitted on
@@ -54,6 +55,7 @@ class ReadoutSearch:
         self.inner = range(1, length - 1)
         self.kept: dict[Sentence, Tensor] = {}  # guesses and their vectors
         self.explored: set[Sentence] = set()
+        self.stalled = 0  # explorations without progress
         self.changes = torch.empty(0)  # how the latest random substitutions moved the vector
         self.best = tuple(leak.model.blank(length).tolist())
         self.best_site = judge.sites(self.tensor([self.best]))[0]
@@ -80,11 +82,11 @@ class ReadoutSearch:
         while True:
             self.kept, self.explored, self.nearest = {}, set(), (torch.inf, start)
             yield from self.keep([start])
-            stalled = 0
-            while stalled < self.PATIENCE and (sentence := self.next()):
+            self.stalled = 0
+            while self.stalled < self.PATIENCE and (sentence := self.next()):
                 yield from self.explore(sentence)
                 _, here = self.nearest
-                stalled = stalled + 1 if here in self.explored else 0
+                self.stalled = self.stalled + 1 if here in self.explored else 0
             self.best, self.best_site = min([(self.best, self.best_site), (here, self.kept[here])], key=self.farness)
             start = self.kicked()
 
@@ -95,7 +97,7 @@ class ReadoutSearch:
         self.judge.focus(self.changes)
         self.nearest = self.sorted()[0]
         proposals = []
-        for proposal in self.judge.propose(self.tensor([sentence])[0], self.frequent):
+        for proposal in self.judge.propose(self.tensor([sentence])[0], self.frequent, self.SIFTED << self.stalled):
             proposals.append(proposal)
             yield "looking for words that fit"
         self.words, self.ranks = (torch.stack(parts) for parts in zip(*proposals, strict=True))
