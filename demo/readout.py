@@ -21,8 +21,9 @@ ALIKE = 18  # words per place that are most like the present one
 class ReadoutJudge:
     """Judges by the one vector that the classifier reads: all that the last layer's matrices and the pooler tell.
 
-    The vector's direction is known exactly. Differences are weighed by how much they vary in each direction around the
-    guess (Mahalanobis), or the few loudest directions would drown the rest.
+    The vector's direction is known exactly, so all are compared at length 1; which way along it, random ones tell.
+    Differences are weighed by how much they vary in each direction around the guess (Mahalanobis), or the few loudest
+    directions would drown the rest.
     """
 
     def __init__(self, model: Model, view: View, length: int, seed: int) -> None:
@@ -36,11 +37,14 @@ class ReadoutJudge:
         ids = random_sentences(model, 10 * BATCH, length, seed + 1)
         if view.part == "ffn-out":
             self.part = "ffn-in"
-            read = before_gelu(model.net.block(self.mixer).intermediate.dense, self.target, self.sites(ids[:BATCH]))
+            examples = self._site(self._before(ids[:BATCH]))
+            read = before_gelu(model.net.block(self.mixer).intermediate.dense, self.target, examples)
             self.part, self.target = ("ffn-out", self.target) if read is None else ("ffn-in", read)
         sites = self.sites(ids)
         self.everywhere = second_moment(sites - sites.mean(0))
         self.whitener = whitener(self.everywhere)
+        same_way = (self.target @ self.whitener) @ (sites.mean(0) @ self.whitener) > 0
+        self.target = F.normalize(self.target if same_way else -self.target, dim=0)
 
     # -- how far a guess is ------------------------------------------------------------------------------------------
 
@@ -54,14 +58,12 @@ class ReadoutJudge:
 
     @torch.no_grad()
     def sites(self, sentences: Tensor) -> Tensor:
-        """(rows, tokens) ids -> (rows, width): the vectors that the exposed matrix would read."""
-        return torch.cat([self._site(self._before(part)) for part in sentences.split(BATCH)])
+        """(rows, tokens) ids -> (rows, width): the vectors that the exposed matrix would read, of length 1."""
+        return F.normalize(torch.cat([self._site(self._before(part)) for part in sentences.split(BATCH)]), dim=1)
 
     def whitened(self, sites: Tensor) -> Tensor:
-        """The part of the site vectors that no multiple of the target explains, weighed: zero for the truth."""
-        target, sites = self.target @ self.whitener, sites @ self.whitener
-        along = sites @ target / target.square().sum()
-        return sites - along[..., None] * target
+        """What site vectors of any length differ by from the leaked one, weighed: zero for the truth."""
+        return (F.normalize(sites, dim=-1) - self.target) @ self.whitener
 
     def distance(self, sites: Tensor) -> Tensor:
         return self.whitened(sites).square().mean(-1)
