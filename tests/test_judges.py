@@ -66,7 +66,7 @@ def test_readout_takes_neither_faint_nor_opposite_vectors_for_near(minilm, leak_
     site, others = judge.sites(truth[None]), judge.sites(random_sentences(minilm, 50, len(truth), seed=8))
     far = judge.distance(others)
     assert judge.distance(site) < 0.01 * far.min()  # so the way along it was told right, too
-    torch.testing.assert_close(judge.distance(0.1 * others), far)
+    torch.testing.assert_close(judge.distance(0.1 * others), far, rtol=1e-3, atol=0)
     assert judge.distance(-site) > far.median()
 
 
