@@ -55,7 +55,7 @@ CLAIMS = {
     "components": Claim(
         "One matrix of layers 0 to 4", tuple(_on(part, k) for part in COMPONENTS for k in range(5)), sentences=5
     ),
-    "last": Claim("One matrix of the last layer", tuple(_on(part, 5) for part in COMPONENTS), sentences=5),
+    "last": Claim("One matrix of the last layer", tuple(_on(part, 5) for part in COMPONENTS)),
     "long": Claim(
         "15 to 20 tokens", (_on("all", seconds=120), _on("layer", 3, seconds=120), _on("query", 2, seconds=120)),
         words=(1, 99), tokens=(15, 20),
