@@ -64,7 +64,7 @@ class Network(nn.Module):
         found = [embedded]
         for layer in range(layers - 1):
             found.append(self._layer(embedded, found[-1], layer, NONE))
-        return found
+        return found[:layers]
 
     def attended(self, embedded: Tensor, layer: int, masks: Masks = NONE) -> Tensor:
         """What the feed-forward half of `layer` reads: its attention's output, added and normalised."""

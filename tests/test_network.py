@@ -85,3 +85,11 @@ def test_rough_leaves_the_network_as_it_is(minilm, monkeypatch):
 def test_nothing_is_rough_where_that_would_not_be_quicker(tiny, monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, BFLOAT16[0]: False})
     assert rough.__wrapped__(tiny.net) is tiny.net
+
+
+def test_states_are_what_each_layer_reads(tiny):
+    embedded = tiny.net.embed(tiny.words[tiny.encode("the cat sat")])[None]
+    for layers in range(4):
+        states = tiny.net.states(embedded, layers)
+        assert len(states) == layers
+        assert all(torch.equal(state, tiny.net.inputs(embedded, layer)) for layer, state in enumerate(states))
