@@ -35,6 +35,7 @@ export class Stage extends Screen {
     if (!message || message.run === this.closed) return;
     if (message.run !== this.run) this.begin(message.run, "running");
     if (message.start && !this.start) this.setStart(message.start);
+    if (message.progress) this.progress = message.progress;
     if (message.frame) this.add(message.frame);
     if (message.error) this.fails(message.error);
     else if (message.end) this.finish("done", message.end);
@@ -92,7 +93,7 @@ export class Stage extends Screen {
   begin(run, state) {
     this.endLoop();
     this.line.leave();
-    Object.assign(this, { run, start: null, end: null, spans: false, place: "" });
+    Object.assign(this, { run, start: null, end: null, spans: false, place: "", progress: "" });
     Object.assign(this.root.dataset, { run: run ?? "", state });
     this.player.begin(state === "running" || state === "waiting");
     this.tiles.clear();
@@ -154,10 +155,17 @@ export class Stage extends Screen {
   }
 
   statusOf(frame) {
-    if (!frame) return (this.root.dataset.state === "waiting" && this.place) || (CALM[this.root.dataset.state] ?? "");
+    if (!frame) return this.calm();
     const parts = [`step ${frame.step}`, this.score(frame), `${frame.seconds.toFixed(1)} s`];
     if (frame.left > 0 && !(this.end && this.shown === this.player.last)) parts.push(`${frame.left} s left`);
     return parts.join(" · ") + (frame.stage ? ` — ${frame.stage}` : "");
+  }
+
+  // What is said while there is no frame.
+  calm() {
+    const { state } = this.root.dataset;
+    if (state === "running" && this.progress) return `Getting ready: ${this.progress}…`;
+    return (state === "waiting" && this.place) || (CALM[state] ?? "");
   }
 
   drawVerdict() {
@@ -216,6 +224,7 @@ export class Stage extends Screen {
 const CALM = {
   empty: "Type a sentence, choose what leaks and press Attack: what the gradient gives away appears here.",
   waiting: "Taking the client's training step…",
+  running: "Taking the client's training step…",
   error: "Nothing was attacked.",
   stopped: "Nothing was attacked.",
 };

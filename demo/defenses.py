@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from demo.settings import setting, with_settings
+from demo.turns import tick
 
 Gradient = dict[str, Tensor]  # piece name -> the gradient of that parameter
 
@@ -149,8 +150,17 @@ def defended(
     """The gradients of the batch's examples -> what is shared of their mean: the pieces of these names."""
     gradient = averaged(examples, defenses, shared)
     for defense in defenses:
-        gradient = defense.cover(gradient, len(examples), generator)
+        gradient = _covered(gradient, defense, len(examples), generator)
     return gradient
+
+
+def _covered(gradient: Gradient, defense: Defense, batch: int, generator: torch.Generator) -> Gradient:
+    """Tensor by tensor, as a large model's take long."""
+    covered: Gradient = {}
+    for name, value in gradient.items():
+        tick("defending the gradient")
+        covered |= defense.cover({name: value}, batch, generator)
+    return covered
 
 
 def averaged(examples: Sequence[Gradient], defenses: Sequence[Defense], shared: Sequence[str]) -> Gradient:
@@ -164,7 +174,7 @@ def repeated(gradient: Gradient, defenses: Sequence[Defense], batch: int) -> Gra
     """What an attacker can do to a guess's gradient too: everything that is not drawn at random."""
     for defense in defenses:
         if not defense.drawn:
-            gradient = defense.cover(gradient, batch, torch.Generator())
+            gradient = _covered(gradient, defense, batch, torch.Generator())
     return gradient
 
 

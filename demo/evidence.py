@@ -17,6 +17,7 @@ from torch import Tensor
 from demo.leak import Leak, gradient_of
 from demo.matching import Matcher, one_hot
 from demo.slices import Piece
+from demo.turns import tick
 
 TELLING = 0.98  # of what can be learned is in the loudest pieces; the others cost most of the time
 
@@ -44,6 +45,7 @@ class Evidence:
         inputs, deltas = self.matcher._backward(words, labels, graph, ())
         dot, square = (torch.zeros(len(words), device=words.device) for _ in range(2))
         for piece in self.matcher.pieces:
+            tick()
             one, other = self.matcher._products(piece, inputs[piece.module], deltas[piece.module])
             dot, square = dot + self.precision[piece.name] * one, square + self.precision[piece.name] * other
         if self.counts and sentences is not None:  # a word's row is the sum of δ over its places

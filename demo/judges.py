@@ -17,6 +17,7 @@ from demo.lens import BATCH, embedded_at, lens_at, random_sentences
 from demo.models import Model
 from demo.network import Network, rough
 from demo.subspace import View, basis_of
+from demo.turns import tick
 
 CHUNK = 4096  # words ranked at once
 COORDINATES = 384  # of a wide matrix's, looked at to rank words
@@ -130,6 +131,7 @@ class SpanJudge:
             damping = self.LENS_DAMPING * rows.square().sum(1).mean()
             known = known * rows.square().sum(1).mean().sqrt()  # as long as the others, or damping would forget them
             for place in range(self.length):
+                tick()
                 others = torch.cat([rows[:place], rows[place + 1 :], known])
                 gram = others @ others.T + damping * torch.eye(len(others), device=rows.device)
                 new = choices[place] - torch.linalg.solve(gram, others @ choices[place].T).T @ others
@@ -152,6 +154,7 @@ class SpanJudge:
             stream = stream - self._stream(random_sentences(self.model, BATCH, self.length, 0))[:, 0].mean(0)
         outside = torch.zeros(len(stream), device=stream.device)
         for part, total in zip(stream.split(CHUNK), outside.split(CHUNK), strict=True):
+            tick()
             for features, basis in zip(self.glance(part), self.glance_bases, strict=True):
                 total += 1 - (features @ basis).square().sum(1) / features.square().sum(1)
         return self.model.ordinary[outside.argsort()[:size]]

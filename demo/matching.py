@@ -24,6 +24,7 @@ from demo.models import Model
 from demo.network import NONE, Masks
 from demo.slices import Piece, modules
 from demo.subspace import basis_of
+from demo.turns import tick
 
 DISTANCES = ("l2", "cosine", "l2+l1")
 
@@ -57,6 +58,7 @@ class Matcher:
         inputs, deltas = self._backward(words, labels, graph, masks)
         total = torch.zeros(len(words), device=words.device)
         for piece in self.pieces:
+            tick()
             x, delta = inputs[piece.module], deltas[piece.module]
             if kind == "l2+l1":
                 gap = self._built(piece, x, delta) - self._leaked(piece, delta)

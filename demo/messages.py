@@ -1,8 +1,9 @@
 """What the screen is told: frames as small JSON-ready messages, for the page, the API and the recordings alike.
 
-A run is a list of messages that share an id. The first few carry `start` (what is attacked, the true tokens and their
-points), all carry a `frame`, the last carries `end` (the verdict). The stage (assets/stage.js) may miss some, so none
-depends on another, and `start` is said more than once.
+A run is a list of messages that share an id. While a model is loaded and the client takes its step they carry
+`progress` alone. From then on all carry a `frame`, the first few `start` (what is attacked, the true tokens and their
+points), the last one `end` (the verdict). The stage (assets/stage.js) may miss some, so none depends on another, and
+`start` is said more than once.
 
 A batch is told flat, without [CLS] and [SEP]: token i of every frame stands beside token i of the truth, and `breaks`
 says where the second and later sentences begin. A guessed sentence that is too short is filled up with blanks; the
@@ -26,6 +27,7 @@ from demo.leak import Certificate, Secret
 from demo.models import Model
 from demo.projection import Projection
 from demo.slices import SLICES
+from demo.turns import Pause, in_turns
 
 Message = dict[str, Any]
 
@@ -40,8 +42,14 @@ def messages(
     experiment: Experiment, case: Case | None = None, gap: float = GAP, clock: Callable[[], float] = time.perf_counter
 ) -> Iterator[Message]:
     """The run as the screen sees it, at most a frame per `gap` seconds; closing the generator stops the attack."""
-    case = case or set_up(experiment)
-    run_id, show = secrets.token_hex(4), Show(experiment, case)
+    run_id = secrets.token_hex(4)
+    for ready in in_turns(lambda: map(set_up, [experiment])) if case is None else ():
+        if isinstance(ready, Pause):
+            yield {"run": run_id, "progress": ready.doing}
+        else:
+            case = ready
+    assert case is not None
+    show = Show(experiment, case)
     start, shown, told = show.start(), 0, -torch.inf
     for frame in run(experiment, case, clock):
         seconds = frame.snapshot.seconds

@@ -11,6 +11,7 @@ from demo.models import Model
 from demo.network import rough
 from demo.sieve import Alphabet, Streams, Substitution
 from demo.subspace import View
+from demo.turns import tick
 
 FLOOR = 1e-3  # share of the mean variance below which a direction counts as noise
 EVERYWHERE = 0.3  # weight of random sentences' spread beside that of the guess's neighbours
@@ -157,6 +158,7 @@ def before_gelu(linear: nn.Linear, direction: Tensor, examples: Tensor) -> Tenso
     scale = F.gelu(matrix @ x + bias) @ along / along.square().sum()
     damping, error = 1.0, F.gelu(matrix @ x + bias) - scale * along
     for _ in range(100):
+        tick()
         z = matrix @ x + bias
         slope = torch.special.ndtr(z) + z * torch.exp(-z.square() / 2) / (2 * torch.pi) ** 0.5
         jacobian = torch.cat([slope[:, None] * matrix, -along[:, None]], dim=1)

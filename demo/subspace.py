@@ -17,9 +17,11 @@ from torch import Tensor
 from demo.leak import Leak
 from demo.network import Network
 from demo.slices import Piece
+from demo.turns import tick
 
 CLIFF = 1e-6  # singular values fall from ~1e-4 to ~1e-8 of the largest right after the rank
 COMPLETION = 40  # rounds in which numbers that were not sent are filled in
+MULTIPLIED = 1_000_000_000  # numbers at once while filling in: a fraction of a second
 NEARLY = 0.8  # of a span's directions are enough to go by
 HEAD_CLIFF = 1e-5  # one head's block is worse conditioned
 
@@ -35,12 +37,18 @@ class View:
     """
 
     piece: Piece
-    gradient: Tensor
+    sent: Tensor  # the gradient as it was shared
     layer: int  # the layer whose stream the features are computed from (the pooler: one past the last)
     heads: int
     read_row_only: bool  # only the token that the classifier reads carries gradient here: its feature alone is known
     blur: float = 0.0  # what a defense added to each number: smaller singular values are its, not the sentence's
     most: int | None = None  # the largest rank that the gradient can have, where it was tampered with
+    sparse: bool = False  # whether zeros stand for numbers that were not sent
+
+    @functools.cached_property
+    def gradient(self) -> Tensor:
+        """As it was shared, with what was not sent filled in where the rank tells how."""
+        return completed(self.sent, self.most) if self.sparse and self.most else self.sent
 
     @functools.cached_property
     def bases(self) -> tuple[Tensor, ...]:
@@ -115,11 +123,9 @@ def _found(leak: Leak) -> Iterator[View]:
             layer = layers if piece.layer is None else piece.layer
             # In the last layer one row asks and all answer: their keys and values carry gradient, the rest one row.
             one_row = layer >= layers - 1 and piece.part not in ("key", "value")
-            most = _most(leak, one_row)
-            if leak.sparse and most:
-                gradient = completed(gradient, most)
+            most = _most(leak, one_row) if leak.defenses else None
             heads = leak.model.net.config.num_attention_heads
-            yield View(piece, gradient, layer, heads, one_row, leak.blur(piece), most if leak.defenses else None)
+            yield View(piece, gradient, layer, heads, one_row, leak.blur(piece), most, leak.sparse)
 
 
 def _difficulty(leak: Leak, view: View) -> tuple[bool, int, int, int]:
@@ -147,6 +153,7 @@ def completed(gradient: Tensor, rank: int) -> Tensor:
         return gradient
     right = basis_of(gradient / known.mean().clamp_min(1e-6).to(gradient), 0.0, 0.0, rank).double().cpu()
     for _ in range(COMPLETION):
+        tick("filling in the numbers that were not sent")
         left = _fitted(matrix, known, right)
         right = torch.linalg.qr(_fitted(matrix.T, known.T, torch.linalg.qr(left).Q)).Q
     return (_fitted(matrix, known, right) @ right.T).to(gradient)
@@ -156,9 +163,14 @@ def _fitted(matrix: Tensor, known: Tensor, basis: Tensor) -> Tensor:
     """Each row's coefficients in a basis (width, rank), fitted to the numbers of the row that are known."""
     rank = basis.shape[1]
     pairs = (basis[:, :, None] * basis[:, None]).flatten(1)  # (width, rank²): times the mask, each row's Gram
-    gram = (known @ pairs).view(-1, rank, rank)
-    ridge = 1e-9 * torch.eye(rank, dtype=gram.dtype)  # rows of which hardly anything was sent
-    return torch.linalg.solve(gram + ridge, (known * matrix) @ basis)
+    ridge = 1e-9 * torch.eye(rank, dtype=basis.dtype)  # rows of which hardly anything was sent
+    fitted = []
+    at_once = max(1, MULTIPLIED // pairs.numel())
+    for rows, mask in zip(matrix.split(at_once), known.split(at_once), strict=True):
+        tick()
+        gram = (mask @ pairs).view(-1, rank, rank)
+        fitted.append(torch.linalg.solve(gram + ridge, (mask * rows) @ basis))
+    return torch.cat(fitted)
 
 
 def basis_of(gradient: Tensor, cliff: float = CLIFF, blur: float = 0.0, most: int | None = None) -> Tensor:
@@ -166,6 +178,7 @@ def basis_of(gradient: Tensor, cliff: float = CLIFF, blur: float = 0.0, most: in
 
     Noise of a standard deviation `blur` has singular values up to blur · (√out + √width): those are left out.
     """
+    tick("reading the span of the exposed matrices")
     matrix = gradient.double().cpu()  # the squares below need the digits; Apple's GPU has no float64
     wide = matrix.shape[1] > matrix.shape[0]
     squares, vectors = torch.linalg.eigh(matrix @ matrix.T if wide else matrix.T @ matrix)

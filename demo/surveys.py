@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from demo.defenses import parse
 from demo.engine import Experiment, run, set_up
 from demo.models import outline
+from demo.turns import Pause, in_turns
 
 COMPONENTS = ("query", "key", "value", "attention-output", "ffn-in", "ffn-out")
 STRENGTHS: dict[str, tuple[float | str, ...]] = {  # from weak to strong, around where the attacks give up
@@ -59,11 +60,21 @@ def survey(experiments: Iterable[Experiment]) -> Iterator[Reading]:
     """One after the other: a reading for each frame, so that closing it stops at once, and one that is `done`."""
     for experiment in experiments:
         reading = Reading(experiment)
-        yield reading
         try:
-            case = set_up(experiment)
+            for reading in readings(experiment):
+                yield reading
+            yield replace(reading, done=True)
         except ValueError as problem:  # this one cannot be had; the others can
             yield replace(reading, done=True, reason=str(problem))
+
+
+def readings(experiment: Experiment) -> Iterator[Reading]:
+    """How far one experiment has come, from before its set-up on."""
+    reading = Reading(experiment)
+    yield reading
+    for case in in_turns(lambda: map(set_up, [experiment])):
+        if isinstance(case, Pause):
+            yield reading
             continue
         reading = replace(
             reading, likeness=case.likeness, parameters=case.parameters, parameter_share=case.parameter_share
@@ -74,4 +85,3 @@ def survey(experiments: Iterable[Experiment]) -> Iterator[Reading]:
                 rouge1=frame.scores.rouge1, seconds=frame.snapshot.seconds, text=frame.text,
             )  # fmt: skip
             yield reading
-        yield replace(reading, done=True)

@@ -38,7 +38,8 @@ export class Comparison extends Screen {
     if (message.run === this.closed) return;
     if (message.run !== this.run) this.begin(message.run, "running");
     if (message.error) this.fails(message.error);
-    else this.take(message);
+    else if (message.progress) this.place = `Getting ready: ${message.progress}…`;
+    else if (message.frames) this.take(message);
     this.paint();
   }
 

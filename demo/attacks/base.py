@@ -28,8 +28,11 @@ class Budget:
     def elapsed(self) -> float:
         return self.clock() - self.started
 
+    def spent(self) -> bool:
+        return self.elapsed() >= self.seconds
+
     def over(self, step: int) -> bool:
-        return step >= self.steps or self.elapsed() >= self.seconds
+        return step >= self.steps or self.spent()
 
 
 @dataclass(frozen=True, eq=False)

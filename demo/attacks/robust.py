@@ -20,6 +20,7 @@ from demo.attacks.span import RUNNERS_UP, SHOWN, first_view, residuals
 from demo.leak import Certificate, Leak
 from demo.lens import embedded_at
 from demo.subspace import View, read_length
+from demo.turns import tick
 
 SHORTLIST = 150  # words with the smallest ordinary residual; the true one was never beyond the 20th
 ROUNDS = 30
@@ -113,6 +114,7 @@ def agreement(leak: Leak, view: View, words: Tensor, place: int) -> Tensor:
     pairs = (basis[:, :, None] * basis[:, None]).flatten(1)  # (width, rank²): a product with the weights is the Gram
     weights = torch.ones_like(vectors)
     for n in range(ROUNDS):
+        tick()
         gram = (weights @ pairs).view(-1, rank, rank)
         gram = gram + 1e-9 * gram.diagonal(dim1=1, dim2=2).mean(1)[:, None, None] * torch.eye(rank, dtype=gram.dtype)
         fitted = torch.linalg.solve(gram, (weights * vectors) @ basis)

@@ -13,6 +13,7 @@ from torch import Tensor
 from demo.attacks.base import UNKNOWN_LENGTH, Budget, Candidates, Snapshot, best_certificate, snapshot
 from demo.leak import Leak
 from demo.subspace import View, read_length, views
+from demo.turns import tick
 
 CHUNK = 4096  # words per matrix product
 RUNNERS_UP = 3
@@ -90,6 +91,7 @@ def residuals(leak: Leak, view: View, place: int) -> Tensor:
     start = tables.LayerNorm(words[leak.model.first_last[0]] + places[0])
     outside = []
     for part in leak.model.ordinary.split(CHUNK):
+        tick()
         stream = tables.LayerNorm(words[part] + places[place])
         stream = stream - start if view.centred else stream
         total = torch.zeros(len(part), device=stream.device)

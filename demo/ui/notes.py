@@ -5,11 +5,12 @@ from typing import Any
 import gradio as gr
 
 from demo.attacks import ATTACKS
-from demo.engine import Experiment, set_up
+from demo.engine import Experiment, check, set_up
 from demo.leak import MOST_SENTENCES
 from demo.messages import cost_of, training
 from demo.models import outline
 from demo.slices import all_pieces, count
+from demo.turns import Over, at_most
 from demo.ui.choices import PRESETS, check_batch, resized
 from demo.ui.components import chosen_in, drawing_of
 from demo.ui.controls import OWN_SETTINGS, TRAINING, Controls, experiment_of, weight_menu
@@ -18,6 +19,7 @@ from demo.ui.lending import LENT
 from demo.ui.limits import Limits
 
 QUICK = 50e6  # parameters of models that take a training step in a moment
+MOMENT = 1.0  # seconds that a note is worth
 QUICKLY: dict[str, Any] = {  # how events run that answer at once
     "show_progress": "hidden", "api_visibility": "private", "queue": False, "trigger_mode": "always_last",
 }  # fmt: skip
@@ -91,8 +93,12 @@ def attack_note(experiment: Experiment) -> tuple[str, str]:
     cost = ""
     try:
         if at_hand and not LENT and count(all_pieces(outline(experiment.model))) < QUICK:
-            case = set_up(experiment)
-            cost = f"In this step, {cost_of(case.likeness)}." if experiment.defenses else ""
+            with at_most(MOMENT):
+                case = set_up(experiment)
+                cost = f"In this step, {cost_of(case.likeness)}." if experiment.defenses else ""
+                check(experiment, case.leak)
+    except Over:
+        pass  # it takes longer to find out: the run will tell
     except ValueError as problem:
         return f"⚠ {problem}.", ""
     return ATTACKS[experiment.attack].about, cost
