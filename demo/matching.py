@@ -69,7 +69,7 @@ class Matcher:
             if kind == "l2":
                 total = total + square - 2 * dot + leaked
             else:
-                total = total + (1 - dot / (square * leaked).sqrt().clamp_min(1e-30)) / len(self.pieces)
+                total = total + (1 - dot / (square * leaked).clamp_min(1e-36).sqrt()) / len(self.pieces)
         return total if graph else total.detach()
 
     def _backward(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from demo.lens import BATCH, embedded_at, lens_at, random_sentences
+from demo.lens import BATCH, at_once, embedded_at, lens_at, random_sentences
 from demo.models import Model
 from demo.network import rough
 from demo.sieve import Alphabet, Streams, Substitution
@@ -60,7 +60,8 @@ class ReadoutJudge:
     @torch.no_grad()
     def sites(self, sentences: Tensor) -> Tensor:
         """(rows, tokens) ids -> (rows, width): the vectors that the exposed matrix would read, of length 1."""
-        return F.normalize(torch.cat([self._site(self._before(part)) for part in sentences.split(BATCH)]), dim=1)
+        parts = sentences.split(at_once(self.length))
+        return F.normalize(torch.cat([self._site(self._before(part)) for part in parts]), dim=1)
 
     def whitened(self, sites: Tensor) -> Tensor:
         """What site vectors of any length differ by from the leaked one, weighed: zero for the truth."""

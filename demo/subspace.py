@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
+from demo.algebra import solve
 from demo.leak import Leak
 from demo.network import Network
 from demo.slices import Piece
@@ -23,6 +24,9 @@ CLIFF = 1e-6  # singular values fall from ~1e-4 to ~1e-8 of the largest right af
 COMPLETION = 40  # rounds in which numbers that were not sent are filled in
 MULTIPLIED = 1_000_000_000  # numbers at once while filling in: a fraction of a second
 NEARLY = 0.8  # of a span's directions are enough to go by
+CLEARLY = 2.0  # times the noise, at least, is what the faintest direction must have, or there may be more below it
+DEVIATIONS = 6  # a row of noise is not taken for a word even among thirty thousand
+ROUNDING = 1e-6  # a row below this share of the largest is not an occurrence
 HEAD_CLIFF = 1e-5  # one head's block is worse conditioned
 
 
@@ -65,6 +69,17 @@ class View:
     @property
     def rank(self) -> int:
         return max(basis.shape[1] for basis in self.bases)
+
+    @property
+    def length(self) -> int | None:
+        """The number of tokens, as the rank tells it; None where they fill the matrix, or where a defense hides it."""
+        widest = max(range(len(self.bases)), key=lambda group: self.bases[group].shape[1])
+        basis, block = self.bases[widest], self.gradient.chunk(len(self.bases), dim=1)[widest]
+        if self.sparse or basis.shape[1] >= min(block.shape) - 1:
+            return None
+        faintest = float((block @ basis).norm(dim=0).min())
+        noise = self.blur * (math.sqrt(block.shape[0]) + math.sqrt(block.shape[1]))
+        return self.rank + self.centred if faintest > CLEARLY * noise else None
 
     @property
     def after_attention(self) -> bool:
@@ -169,7 +184,7 @@ def _fitted(matrix: Tensor, known: Tensor, basis: Tensor) -> Tensor:
     for rows, mask in zip(matrix.split(at_once), known.split(at_once), strict=True):
         tick()
         gram = (mask @ pairs).view(-1, rank, rank)
-        fitted.append(torch.linalg.solve(gram + ridge, (mask * rows) @ basis))
+        fitted.append(solve(gram + ridge, (mask * rows) @ basis))
     return torch.cat(fitted)
 
 
@@ -201,8 +216,21 @@ def read_length(leak: Leak) -> int | None:
     """The only sentence's tokens: told, or the position table's non-zero rows, or the rank of an exposed matrix."""
     if leak.length is not None or leak.batch > 1:
         return leak.length
-    positions = leak.weight("position")
-    if positions is not None:
-        return int((positions.abs().amax(1) > 0).sum())
+    if leak.weight("position") is not None:
+        rows = occupied(leak, "position")
+        if 0 < len(rows) < leak.model.net.config.max_position_embeddings:  # noise may fill them all
+            return int(rows.max()) + 1
     last = leak.model.layers - 1  # in the last layer only the token that is read carries gradient, or one per head
-    return next((view.rank + view.centred for view in views(leak) if view.layer < last), None)
+    view = next((view for view in views(leak) if view.layer < last), None)
+    length = view.length if view is not None else None
+    return length if length and length <= leak.model.net.config.max_position_embeddings else None
+
+
+def occupied(leak: Leak, part: str) -> Tensor:
+    """The rows of a table that carry gradient, and not only what a defense may have added."""
+    piece = next(piece for piece in leak.pieces if piece.part == part and piece.kind == "weight")
+    rows = leak.gradient[piece.name]
+    size = rows.norm(dim=1)
+    # The length of a row of noise, and how it varies.
+    noise = leak.blur(piece) * (math.sqrt(rows.shape[1]) + DEVIATIONS / math.sqrt(2))
+    return (size > max(ROUNDING * float(size.max()), noise)).nonzero()[:, 0]

@@ -41,6 +41,13 @@ def tick(doing: str = "") -> None:
         clock(doing)
 
 
+def ticking(items: Iterable[Item], doing: str = "") -> Iterator[Item]:
+    """The same items, with a tick before each."""
+    for item in items:
+        tick(doing)
+        yield item
+
+
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
     """Whatever ticks in here raises `Over` after so many seconds; for questions that are worth only a moment."""

@@ -13,7 +13,10 @@ from demo.leak import Certificate, Leak, certify, gradient_of, log_likelihood
 from demo.models import Model
 
 UNKNOWN_LENGTHS = "the lengths of the batch's sentences are unknown: tell the attacker"
-UNKNOWN_LENGTH = "the length is unknown, and the rank of the last layer's matrices does not tell it: tell the attacker"
+UNKNOWN_LENGTH = (
+    "the length is unknown, and nothing that leaks tells it (the last layer never does, and defenses can hide it): "
+    "tell the attacker"
+)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from demo.algebra import solve
 from demo.attacks.base import UNKNOWN_LENGTH, Budget, Candidates, Snapshot, snapshot
 from demo.attacks.span import RUNNERS_UP, SHOWN, first_view, residuals
 from demo.leak import Certificate, Leak
@@ -117,7 +118,7 @@ def agreement(leak: Leak, view: View, words: Tensor, place: int) -> Tensor:
         tick()
         gram = (weights @ pairs).view(-1, rank, rank)
         gram = gram + 1e-9 * gram.diagonal(dim1=1, dim2=2).mean(1)[:, None, None] * torch.eye(rank, dtype=gram.dtype)
-        fitted = torch.linalg.solve(gram, (weights * vectors) @ basis)
+        fitted = solve(gram, (weights * vectors) @ basis)
         off = (vectors - fitted @ basis.T).abs() / size
         weights = 1 / (off + max(1e-3, 0.3 * 0.75**n)).square()
         weights = weights / weights.amax(1, keepdim=True)

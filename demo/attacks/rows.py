@@ -6,7 +6,6 @@ places. Solving `word row = indicator · position rows` for the indicator theref
 papers stop at the bag.)
 """
 
-import math
 from collections.abc import Iterator
 
 import torch
@@ -15,10 +14,7 @@ from torch import Tensor
 from demo.attacks.base import Budget, Snapshot, best_certificate, labels_of, snapshot
 from demo.defenses import Sign
 from demo.leak import Certificate, Leak
-from demo.subspace import read_length
-
-DEVIATIONS = 6  # a row of noise is not taken for a word even among thirty thousand
-NOISE = 1e-6  # a row below this share of the largest is not an occurrence
+from demo.subspace import occupied, read_length
 
 
 class Rows:
@@ -60,16 +56,7 @@ class Rows:
 
 def bag(leak: Leak) -> Tensor:
     """The ids of the tokens that occur, specials included."""
-    return _occupied(leak, "word")
-
-
-def _occupied(leak: Leak, part: str) -> Tensor:
-    """The rows of a table that carry gradient, and not only what a defense may have added."""
-    piece = next(piece for piece in leak.pieces if piece.part == part and piece.kind == "weight")
-    size, blur = leak.gradient[piece.name].norm(dim=1), leak.blur(piece)
-    width = leak.gradient[piece.name].shape[1]
-    noise = blur * (math.sqrt(width) + DEVIATIONS / math.sqrt(2))  # the length of a row of noise, and how it varies
-    return (size > max(NOISE * float(size.max()), noise)).nonzero()[:, 0]
+    return occupied(leak, "word")
 
 
 def rebuilt(leak: Leak, ids: Tensor) -> Certificate:
@@ -86,7 +73,7 @@ def order(leak: Leak, words: Tensor) -> Tensor | None:
     rows, positions = leak.weight("word"), leak.weight("position")
     if rows is None or positions is None:
         return None
-    length = leak.length or int(_occupied(leak, "position").max()) + 1
+    length = leak.length or int(occupied(leak, "position").max()) + 1
     known = positions[:length].double().cpu()
     if leak.sparse or any(isinstance(defense, Sign) for defense in leak.defenses):
         return words[_alike(known, rows[words].double().cpu()).argmax(1).to(words.device)]
