@@ -133,7 +133,7 @@ def run(
         frame = scored(case, last, best)
         best = frame.best_recover_rate
         yield frame
-    if last.seconds < experiment.seconds <= budget.elapsed():  # it was ended in the midst of something
+    if not last.step or last.seconds < experiment.seconds <= budget.elapsed():  # it was ended in the midst of something
         yield scored(case, still(last, budget, "time is up"), best)
 
 
