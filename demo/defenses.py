@@ -57,7 +57,7 @@ class Noise(Defense):
     delta: float = setting(1e-5, "chance that privacy fails altogether", 1e-12, 0.1)
 
     def each(self, example: Gradient) -> Gradient:
-        norm = math.sqrt(sum(float(value.double().square().sum()) for value in example.values()))
+        norm = math.sqrt(sum(total(value.square()) for value in example.values()))
         factor = min(1.0, self.max_grad_norm / max(norm, 1e-30))
         return {name: value * factor for name, value in example.items()}
 
@@ -180,9 +180,15 @@ def repeated(gradient: Gradient, defenses: Sequence[Defense], batch: int) -> Gra
 
 def likeness(one: Gradient, other: Gradient) -> float:
     """The cosine between two gradients, over all pieces together."""
-    dot = sum(float((one[name].double() * other[name].double()).sum()) for name in one)
-    sizes = [math.sqrt(sum(float(value.double().square().sum()) for value in g.values())) for g in (one, other)]
+    dot = sum(total(one[name] * other[name]) for name in one)
+    sizes = [math.sqrt(sum(total(value.square()) for value in g.values())) for g in (one, other)]
     return dot / max(sizes[0] * sizes[1], 1e-300)
+
+
+def total(values: Tensor) -> float:
+    """The sum of all, to more digits than 32 bits hold: rows are summed on the device, their sums in 64 bits on the CPU,
+    as Apple's GPU has none."""
+    return float(values.sum(-1).cpu().double().sum())
 
 
 def told_of(defense: Defense) -> str:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from demo.defenses import Average, Defense, Gradient, Mask, Noise, Prune, Round, averaged, defended, repeated
+from demo.defenses import Average, Defense, Gradient, Mask, Noise, Prune, Round, averaged, defended, repeated, total
 from demo.models import Model, ModelError
 from demo.network import NONE, Masks, Network
 from demo.slices import Piece, all_pieces, modules
@@ -266,4 +266,4 @@ def _leftover(leak: Leak, clean: Gradient, piece: Piece) -> float:
     """The squared difference to the leak, in units of the noise."""
     tick()
     off = (leak.gradient[piece.name] - clean[piece.name]) / leak.blur(piece)
-    return float((off * leak.sent(piece)).double().square().sum())
+    return total((off * leak.sent(piece)).square())

@@ -162,11 +162,11 @@ def completed(gradient: Tensor, rank: int) -> Tensor:
     Alternating least squares: with the row space known, each row follows from its own numbers, and so does each column
     with the column space known.
     """
-    matrix = gradient.double().cpu()
+    matrix = gradient.cpu().double()
     known = (matrix != 0).double()
     if bool((known == 1).all()):
         return gradient
-    right = basis_of(gradient / known.mean().clamp_min(1e-6).to(gradient), 0.0, 0.0, rank).double().cpu()
+    right = basis_of(gradient / known.mean().clamp_min(1e-6).to(gradient), 0.0, 0.0, rank).cpu().double()
     for _ in range(COMPLETION):
         tick("filling in the numbers that were not sent")
         left = _fitted(matrix, known, right)
@@ -194,7 +194,7 @@ def basis_of(gradient: Tensor, cliff: float = CLIFF, blur: float = 0.0, most: in
     Noise of a standard deviation `blur` has singular values up to blur · (√out + √width): those are left out.
     """
     tick("reading the span of the exposed matrices")
-    matrix = gradient.double().cpu()  # the squares below need the digits; Apple's GPU has no float64
+    matrix = gradient.cpu().double()  # the squares below need the digits; Apple's GPU has no float64
     wide = matrix.shape[1] > matrix.shape[0]
     squares, vectors = torch.linalg.eigh(matrix @ matrix.T if wide else matrix.T @ matrix)
     values = squares.clamp_min(0).sqrt()

@@ -158,6 +158,6 @@ def solved_labels(leak: Leak, sentences: Sequence[Tensor]) -> tuple[int, ...]:
         (piece for piece in leak.pieces if piece.kind == "weight" and piece.size >= 64), key=lambda piece: piece.size
     )
     ours = [gradient_of(leak.model, [ids], [0], [piece])[piece.name].flatten() for ids in sentences]
-    matrix, leaked = torch.stack(ours, dim=1).double().cpu(), leak.gradient[piece.name].flatten().double().cpu()
+    matrix, leaked = torch.stack(ours, dim=1).cpu().double(), leak.gradient[piece.name].flatten().cpu().double()
     coefficients = torch.linalg.lstsq(matrix, leaked[:, None], driver="gelsd").solution[:, 0]
     return tuple(0 if coefficient > 0 else 1 for coefficient in coefficients.tolist())

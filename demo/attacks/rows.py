@@ -74,10 +74,10 @@ def order(leak: Leak, words: Tensor) -> Tensor | None:
     if rows is None or positions is None:
         return None
     length = leak.length or int(occupied(leak, "position").max()) + 1
-    known = positions[:length].double().cpu()
+    known = positions[:length].cpu().double()
     if leak.sparse or any(isinstance(defense, Sign) for defense in leak.defenses):
-        return words[_alike(known, rows[words].double().cpu()).argmax(1).to(words.device)]
-    places = torch.linalg.lstsq(known.T, rows[words].double().cpu().T).solution  # (length, words), 0 or 1
+        return words[_alike(known, rows[words].cpu().double()).argmax(1).to(words.device)]
+    places = torch.linalg.lstsq(known.T, rows[words].cpu().double().T).solution  # (length, words), 0 or 1
     return words[places.argmax(1).to(words.device)]
 
 
