@@ -32,7 +32,6 @@ export class Stage extends Screen {
   }
 
   receive(message) {
-    if (!message || message.run === this.closed) return;
     if (message.run !== this.run) this.begin(message.run, "running");
     if (message.start && !this.start) this.setStart(message.start);
     if (message.progress) this.progress = message.progress;
@@ -44,11 +43,12 @@ export class Stage extends Screen {
 
   fails(headline) {
     this.finish("error", { headline });
+    this.paint();
   }
 
   stopped() {
-    if (!["running", "waiting"].includes(this.root.dataset.state)) return;
-    this.close();
+    if (!this.underWay) return;
+    this.leave();
     const last = this.frames.at(-1);
     const headline = last ? `Stopped at step ${last.step}: ${this.score(last)}.` : "Stopped before the first step.";
     this.finish("stopped", { headline });
@@ -74,7 +74,7 @@ export class Stage extends Screen {
   }
 
   replay({ messages }) {
-    this.close();
+    this.leave();
     const run = uniqueId();
     for (const message of messages) this.receive({ ...message, run });
     if (!this.frames.length) return this.begin(null, "empty");
@@ -85,6 +85,7 @@ export class Stage extends Screen {
 
   // A recording that somebody asked for: it stands at a frame, or plays once.
   present(recording, frame = "play") {
+    if (this.pending) document.querySelector("#stop")?.click();
     this.replay(recording);
     if (frame !== "play") return this.player.seek({ first: 0, last: Infinity }[frame] ?? frame);
     this.looping = false;
