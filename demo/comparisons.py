@@ -21,7 +21,9 @@ from demo.models import outline
 from demo.slices import SLICES
 
 NO_DEFENSE = "none"
-SPATIAL = ("points", "truth_points", "background", "variance")  # of the map of words, which a comparison does not show
+UNSEEN = (  # the map of words and the curve of each attack's score, which a comparison does not show
+    "points", "truth_points", "background", "variance", "objectives",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def side_of(side: str, experiment: Experiment, case: Case, gap: float) -> Iterat
 
 
 def without(told: Message) -> Message:
-    return {name: value for name, value in told.items() if name not in SPATIAL}
+    return {name: value for name, value in told.items() if name not in UNSEEN}
 
 
 def who_was_first(own: Mapping[str, str], frames: Mapping[str, Any], whole: Mapping[str, float | None]) -> str:
