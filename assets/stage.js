@@ -103,8 +103,8 @@ export class Stage extends Screen {
 
   setStart(start) {
     this.start = start;
-    this.tiles.begin(start.truth ?? [], start.breaks);
-    this.table.begin(start.breaks);
+    this.tiles.begin(start);
+    this.table.begin(start);
     this.settle();
   }
 
@@ -180,7 +180,7 @@ export class Stage extends Screen {
     this.strip.node.hidden = !this.spans;
     const withWords = this.spans && this.frames.findLast((past, i) => i <= this.shown && past.candidates);
     if (withWords) this.strip.draw(withWords.candidates);
-    this.objective.title.textContent = "How far the guess is off (log scale)";
+    this.objective.tell(this.start?.objectives?.find(({ name }) => name === frame.meaning) ?? { ...UNNAMED, name: frame.meaning });
     this.found.title.textContent = "Found so far";
     this.objective.draw(this.frames, this.shown);
     this.found.draw(this.frames, this.shown);
@@ -199,10 +199,10 @@ export class Stage extends Screen {
     this.verdict = new Verdict();
     this.map = new WordMap(this.root, () => this.paint());
     this.strip = new Strip();
-    this.objective = new Chart([{ key: "objective", name: "", colour: "--ls-accent" }], { log: true, room: 5.5 });
+    this.objective = new Chart([{ key: "objective", name: "", colour: "--ls-accent" }], { room: 5.5 });
     const scores = [{ key: "recover", name: "words", colour: "--ls-right-ink" }, { key: "rougeL", name: "ROUGE-L", colour: "--ls-blue" }];
-    this.found = new Chart(scores, { unit: " %", room: 9.6 });
-    for (const name of ["strip", "objective", "found"]) build(this[name].title, { class: "ls-caption ls-explained", title: EXPLAINED[name] });
+    this.found = new Chart(scores, { unit: " %", room: 9.6, most: 100 });
+    for (const name of ["strip", "objective", "found"]) build(this[name].title, { class: "ls-caption ls-explained", title: EXPLAINED[name] ?? "" });
     this.root.replaceChildren(
       html("div", { class: "ls-head" }, this.title, this.device, this.recorded, this.exposed),
       this.buildTools(), this.tiles.node, this.table.node, this.status, this.announcer.node,
@@ -230,8 +230,13 @@ const CALM = {
   stopped: "Nothing was attacked.",
 };
 
+// Of recordings from before the attacks said what they measure.
+const UNNAMED = {
+  title: "How far the guess is off, as the attack measures it", log: true,
+  about: "What the attack makes small: how badly the guess explains the leaked gradient.",
+};
+
 const EXPLAINED = {
-  objective: "What the attack makes small: how badly the guess explains the leaked gradient.",
   found: "Words: the share of the true tokens that occur in the guess, in any place (TAG's recover rate). "
     + "ROUGE-L: how much of the sentence is there in the right order.",
   strip: "The leaked gradient spans a small space in which the sentence's own words lie, and hardly any other. At 0 a word lies in it. "

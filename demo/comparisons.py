@@ -24,7 +24,9 @@ from demo.slices import SLICES
 from demo.turns import Pause, in_turns
 
 NO_DEFENSE = "none"
-SPATIAL = ("points", "truth_points", "background", "variance")  # of the map of words, which a comparison does not show
+UNSEEN = (  # the map of words and the curve of each attack's score, which a comparison does not show
+    "points", "truth_points", "background", "variance", "objectives",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ def named(side: str) -> Iterator[None]:
 
 
 def without(told: Message) -> Message:
-    return {name: value for name, value in told.items() if name not in SPATIAL}
+    return {name: value for name, value in told.items() if name not in UNSEEN}
 
 
 def who_was_first(own: Mapping[str, str], frames: Mapping[str, Any], whole: Mapping[str, float | None]) -> str:

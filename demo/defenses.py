@@ -186,8 +186,8 @@ def likeness(one: Gradient, other: Gradient) -> float:
 
 
 def total(values: Tensor) -> float:
-    """The sum of all, to more digits than 32 bits hold: rows are summed on the device, their sums in 64 bits on the CPU,
-    as Apple's GPU has none."""
+    """The sum of all, to more digits than 32 bits hold: of rows on the device, of their sums in 64 bits on the CPU, as
+    Apple's GPU has none."""
     return float(values.sum(-1).cpu().double().sum())
 
 

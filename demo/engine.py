@@ -15,8 +15,9 @@ from torch import Tensor
 from demo.attacks import ATTACKS, Attack, Budget, Snapshot
 from demo.attacks.base import snapshot, weighed
 from demo.defenses import Defense, likeness
-from demo.leak import Leak, Secret, share
-from demo.metrics import Scores, mask_accuracy, matched, score_batch
+from demo.evidence import nats_of
+from demo.leak import Leak, Secret, among_strangers, share
+from demo.metrics import Scores, mask_accuracy, matched, score_each, together
 from demo.models import MODELS, Model, Weights, load
 from demo.settings import with_settings
 from demo.slices import count, select
@@ -63,19 +64,38 @@ class Case:
     leak: Leak
     parameters: int
     parameter_share: float
+    everyone: Secret  # of all clients whose gradients are averaged, ours first: any of their sentences is a leak
     likeness: float = 1.0  # the cosine between what is shared and what it would be without defenses
+    nats: float | None = None  # under known noise: how much likelier the truth makes the leak than nothing does
+
+    @property
+    def clients(self) -> int:
+        return len(self.everyone.sentences) if len(self.everyone.sentences) > len(self.secret.sentences) else 1
+
+    @property
+    def whose(self) -> list[str]:
+        """Whose sentence each is, or which one of ours; nothing where there is only one."""
+        several = range(2, len(self.everyone.sentences) + 1)
+        if self.clients > 1:
+            return ["yours", *(f"client {n}" for n in several)]
+        return ["sentence 1", *(f"sentence {n}" for n in several)] if several else []
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A snapshot with its scores, a batch's sentences in the order of the true ones they are most like; those that are
-    other clients' are left out."""
+    """A snapshot with its scores, the sentences in the order of the true ones they are most like, ours first."""
 
     snapshot: Snapshot
-    text: str
-    scores: Scores
-    best_recover_rate: float  # TAG's: the best of all iterations so far
+    texts: tuple[str, ...]  # of each sentence
+    scores: Scores  # over all clients' sentences
+    each: tuple[Scores, ...]  # of every sentence
+    own: Scores  # over our own client's sentences: the same, unless clients are averaged
+    best_recover_rate: float  # TAG's: the best of all iterations so far, of our own sentences
     masks_right: Tensor | None = None  # (tokens,): the share of each embedding's coordinates told right as kept or not
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.texts)
 
     @property
     def certified(self) -> bool:
@@ -101,8 +121,13 @@ def set_up(experiment: Experiment) -> Case:
     attack_of(experiment)  # its settings may be wrong
     tick("taking the client's training step")
     leak = share(model, secret, pieces, *told, experiment.defenses, experiment.seed)
-    kept = likeness(leak.gradient, share(model, secret, pieces).gradient) if experiment.defenses else 1.0
-    return Case(model, secret, leak, count(pieces), share_of(model, pieces), kept)
+    everyone = among_strangers(model, secret, experiment.defenses, experiment.seed)
+    case = Case(model, secret, leak, count(pieces), share_of(model, pieces), everyone)
+    if not experiment.defenses:
+        return case
+    clean = share(model, secret, pieces).gradient
+    nats = nats_of(leak, clean, secret.labels, len(secret.ids))
+    return replace(case, likeness=likeness(leak.gradient, clean), nats=nats)
 
 
 def secret_of(experiment: Experiment, model: Model) -> Secret:
@@ -170,17 +195,18 @@ def still(last: Snapshot, budget: Budget, doing: str) -> Snapshot:
 
 def scored(case: Case, snapshot: Snapshot, best: float) -> Frame:
     """The snapshot beside the truth."""
-    truth, guess = [ids.cpu() for ids in case.secret.sentences], case.leak.sentences(snapshot.ids)
+    truth, guess = [ids.cpu() for ids in case.everyone.sentences], case.leak.sentences(snapshot.ids)
     if len(guess) > 1:
         ends = torch.tensor([len(ids) for ids in guess]).cumsum(0).tolist()
         snapshot = snapshot.in_order(matched(truth, guess), [0, *ends[:-1]], ends)
         guess = case.leak.sentences(snapshot.ids)
-    scores = score_batch(case.model, truth, guess)
+    each, ours = score_each(case.model, truth, guess), len(case.secret.sentences)
+    own = together(each[:ours], truth[:ours])
     right = None
-    if snapshot.kept is not None and len(snapshot.ids) == len(case.secret.ids):
-        right = mask_accuracy(true_masks(case.secret, snapshot.kept), snapshot.kept)
-    text = "\n".join(case.model.text(ids) for ids in guess)
-    return Frame(snapshot, text, scores, max(best, scores.recover_rate), right)
+    if snapshot.kept is not None and len(snapshot.ids) == len(case.everyone.ids):
+        right = mask_accuracy(true_masks(case.everyone, snapshot.kept), snapshot.kept)
+    texts = tuple(case.model.text(ids) for ids in guess)
+    return Frame(snapshot, texts, together(each, truth), each, own, max(best, own.recover_rate), right)
 
 
 def true_masks(secret: Secret, like: Tensor) -> Tensor:

@@ -198,12 +198,13 @@ def pretrained_folder(name: str) -> Path:
     return folder
 
 
-def unavailable(name: str, kind: str) -> str | None:
-    """Why these weights cannot be had here, or None; nothing is downloaded to find out."""
+def unavailable(name: str, kind: str, patience: float | None = None) -> str | None:
+    """Why these weights cannot be had here, or None; nothing is downloaded to find out, which may take `patience`
+    seconds."""
     if kind != "pretrained":
         return None
     if name != "minilm" and MODELS[name].hub:
-        return hub.why_not(name, MODELS[name].hub)
+        return hub.why_not(name, MODELS[name].hub, patience)
     try:
         pretrained_folder(name)
         return None

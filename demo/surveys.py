@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from demo.defenses import parse
-from demo.engine import Experiment, run, set_up
+from demo.engine import Case, Experiment, Frame, run, set_up
 from demo.models import outline
 from demo.turns import Pause, in_turns
 
@@ -82,6 +82,13 @@ def readings(experiment: Experiment) -> Iterator[Reading]:
         for frame in run(experiment, case):
             reading = replace(
                 reading, recover_rate=frame.scores.recover_rate, exact=frame.scores.exact, certified=frame.certified,
-                rouge1=frame.scores.rouge1, seconds=frame.snapshot.seconds, text=frame.text,
+                rouge1=frame.scores.rouge1, seconds=frame.snapshot.seconds, text=told_apart(case, frame),
             )  # fmt: skip
             yield reading
+
+
+def told_apart(case: Case, frame: Frame) -> str:
+    """What was read, a sentence a line; of several clients, also whose it is."""
+    if case.clients == 1:
+        return frame.text
+    return "\n".join(f"{who}: {text}" for who, text in zip(case.whose, frame.texts, strict=True))

@@ -113,7 +113,7 @@ export class Comparison extends Screen {
     this.title = html("span", { class: "ls-title" });
     this.recorded = html("span", { class: "ls-badge ls-recorded", hidden: "" }, "recorded run");
     this.conclusion = html("div", { class: "ls-conclusion" });
-    this.chart = new Chart(LINES, { unit: " %", room: 5 });
+    this.chart = new Chart(LINES, { unit: " %", room: 5, most: 100 });
     this.chart.title.textContent = "Words found, in any place, by each one's own seconds";
     const { A, B } = this.columns;
     this.root.replaceChildren(html("div", { class: "ls-head" }, this.title, this.recorded), this.conclusion, this.announcer.node, this.buildTools(),

@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from demo.attacks.objectives import UNNAMED, Objective
 from demo.evidence import Evidence
 from demo.leak import Certificate, Leak, certify, gradient_of, log_likelihood
 from demo.models import Model
@@ -63,6 +64,7 @@ class Snapshot:
     labels: tuple[int, ...] = ()  # those it assumes
     candidates: Candidates | None = None  # what it is choosing from, where it chooses place by place
     nats: float | None = None  # under known noise: how much likelier the guess makes the leak than the next best does
+    meaning: Objective = UNNAMED  # of `objective`
     kept: Tensor | None = None  # (tokens, hidden) bool: which coordinates of each embedding dropout spared, it thinks
 
     @property
@@ -94,7 +96,7 @@ def snapshot(
     model: Model, budget: Budget, step: int, ids: Tensor, objective: float, stage: str,
     embeddings: Tensor | None = None, confidence: Tensor | None = None,
     runners_up: Tensor | None = None, certificate: Certificate | None = None, labels: Sequence[int] = (),
-    candidates: Candidates | None = None, kept: Tensor | None = None,
+    candidates: Candidates | None = None, kept: Tensor | None = None, meaning: Objective = UNNAMED,
 ) -> Snapshot:  # fmt: skip
     """A snapshot with everything detached; a discrete guess has its words' own vectors, and full confidence."""
     vectors = model.words[ids] if embeddings is None else embeddings
@@ -104,7 +106,7 @@ def snapshot(
     kept = kept.detach().cpu().clone() if kept is not None else None
     return Snapshot(
         step, budget.elapsed(), guess, points, sure, others, float(objective), stage, certificate, tuple(labels),
-        candidates, kept=kept,
+        candidates, kept=kept, meaning=meaning,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import torch
 
 from demo.attacks.base import UNKNOWN_LENGTH, UNKNOWN_LENGTHS, Budget, Snapshot, best_certificate, snapshot
 from demo.attacks.batch import BatchSearch, cannot_be_told_apart
+from demo.attacks.objectives import SPAN, VECTOR
 from demo.attacks.readout import ReadoutSearch
 from demo.attacks.rows import Rows
 from demo.attacks.search import Effort, Search
@@ -61,8 +62,8 @@ class Certified(Effort):
         if length is None or view is None:
             return
         yield snapshot(
-            leak.model, budget, step + 1, leak.model.blank(length), 1.0, f"fitting a lens on {view.piece.name}",
-            confidence=torch.zeros(length),
+            leak.model, budget, step + 1, leak.model.blank(length), torch.inf, f"fitting a lens on {view.piece.name}",
+            confidence=torch.zeros(length), meaning=VECTOR if view.read_row_only else SPAN,
         )  # fmt: skip
         if view.read_row_only:
             readout = ReadoutJudge(leak.model, view, length, seed)
@@ -83,7 +84,7 @@ def proved(search: Search, leak: Leak, budget: Budget, step: int) -> Iterator[Sn
         look = search.look(proven)
         yield snapshot(
             leak.model, budget, taken, look.ids, search.best_score, move, look.points, look.sure, look.others,
-            certificate=certificate, labels=labels,
+            certificate=certificate, labels=labels, meaning=SPAN,
         )  # fmt: skip
         given_up = leak.veiled and search.stuck[search.best] >= GIVE_UP
         if budget.over(taken) or proven or given_up:
@@ -96,6 +97,6 @@ def _outlook(search: Search, budget: Budget, step: int) -> Snapshot:
     points = table[ids].clone()
     points[1:-1] = table[search.words].mean(0)
     return snapshot(
-        search.model, budget, step, ids, 1.0, f"{len(search.words):,} words may occur: trying them", points,
-        confidence=torch.zeros(len(ids)),
+        search.model, budget, step, ids, torch.inf, f"{len(search.words):,} words may occur: trying them", points,
+        confidence=torch.zeros(len(ids)), meaning=SPAN,
     )  # fmt: skip

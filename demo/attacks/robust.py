@@ -17,6 +17,7 @@ from torch import Tensor
 
 from demo.algebra import solve
 from demo.attacks.base import UNKNOWN_LENGTH, Budget, Candidates, Snapshot, snapshot
+from demo.attacks.objectives import COORDINATES
 from demo.attacks.span import RUNNERS_UP, SHOWN, first_view, residuals
 from demo.leak import Certificate, Leak
 from demo.lens import embedded_at
@@ -71,6 +72,7 @@ class RobustSpan:
             yield snapshot(
                 model, budget, place, ids, 1 - fewest, stage, confidence=sure, runners_up=others,
                 candidates=Candidates(place, words[:SHOWN].cpu(), 1 - share[:SHOWN].cpu()), kept=_own(view, kept),
+                meaning=COORDINATES,
             )  # fmt: skip
             if budget.over(place):
                 return
@@ -78,7 +80,7 @@ class RobustSpan:
         yield snapshot(
             model, budget, length - 1, ids, 1 - fewest, f"every word agrees on {100 * fewest:.0f} % or more",
             confidence=sure, runners_up=others, certificate=certificate, kept=_own(view, kept),
-            labels=leak.labels or (),
+            labels=leak.labels or (), meaning=COORDINATES,
         )  # fmt: skip
 
 

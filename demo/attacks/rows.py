@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from demo.attacks.base import Budget, Snapshot, best_certificate, labels_of, snapshot
+from demo.attacks.objectives import OF_PROOF
 from demo.defenses import Sign
 from demo.leak import Certificate, Leak
 from demo.subspace import occupied, read_length
@@ -40,7 +41,7 @@ class Rows:
             certificate = certificate or rebuilt(leak, ids)
             yield snapshot(
                 leak.model, budget, 1, ids, certificate.residual, "read off the embedding rows",
-                certificate=certificate, labels=labels,
+                certificate=certificate, labels=labels, meaning=OF_PROOF[certificate.proof],
             )  # fmt: skip
             return
         # Without position rows the order is unknown: the bag as it lies in the vocabulary, repeats unknown too.
