@@ -2,6 +2,8 @@
 
 In reading order, each importing only what stands above it:
 
+    turns       long computations, watched, timed and stopped from outside
+    algebra     linear algebra that does not break off
     hub         where pretrained files come from
     network     BERT as a stack of which any part can be run
     models      the victims and where their weights come from
@@ -25,6 +27,7 @@ In reading order, each importing only what stands above it:
     tables      the papers' tables beside our figures
     studies     what each defense is worth
     projection  word vectors in three dimensions
+    verdicts    how a run ended, in words
     messages    frames as the screen is told of them
     reports     surveys as the screen is told of them
     lessons     guided walks through recordings, and the glossary

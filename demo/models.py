@@ -161,7 +161,8 @@ def _load(name: str, weights: Weights, device: str | None) -> Model:
     else:
         raise ModelError(f"unknown weights {weights.kind!r}: choose pretrained, normal or uniform")
     chosen = pick_device(device)
-    net.to(chosen).eval().requires_grad_(False)
+    # Frozen before it is moved: on a GPU that is lent to a worker, what was moved stays as it was at that moment.
+    net.eval().requires_grad_(False).to(chosen)
     return Model(name, title, net, tokenizer, chosen, ordinary_ids(tokenizer).to(chosen))
 
 

@@ -159,7 +159,7 @@ def test_a_damaged_drawing_is_refused(value):
 
 def test_notes_say_what_is_wrong(minilm):
     assert sentence_note(LIMITS, "minilm", "hello there").startswith("2 tokens (words or pieces of words). It stays")
-    assert "1 of them are unknown to the model" in sentence_note(LIMITS, "minilm", "hello 😀")
+    assert "1 of them is [UNK]: the model cannot read these characters" in sentence_note(LIMITS, "minilm", "hello 😀")
     assert sentence_note(LIMITS, "minilm", "hello there\n\nhi").startswith("2 sentences, 3 tokens (words")
     assert sentence_note(LIMITS, "minilm", "").startswith("⚠ the sentence is empty")
     wrong = experiment_from(LIMITS, **{**GOOD, "attack": "span"})

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import demo
+import demo.messages
 from demo import engine
 from demo.attacks import ATTACKS
 from demo.comparisons import Change, changed, comparison
@@ -49,6 +50,13 @@ def cases():
             yield replace(base, dropout=0.1, attack=attack)
         yield replace(base, knows_length=False, knows_label=False)
         yield replace(base, sentence=f"{SENTENCE}\nTwo dogs bark.", labels=(1, 0), knows_label=False)
+
+
+@pytest.fixture
+def in_one_thread(monkeypatch):
+    """A pretended device is the thread's own: the work is done in the watcher's."""
+    for module in (engine, demo.messages):
+        monkeypatch.setattr(module, "in_turns", lambda work, over=None: work())
 
 
 def attacked(experiment):
@@ -129,7 +137,7 @@ def test_no_generator_yields_inside_a_mode():
 
 
 @pytest.mark.filterwarnings("ignore:at..frobenius_norm is deprecated")  # torch's own way to norms on this device
-def test_no_attack_asks_for_doubles_or_leaves_a_mode_behind(monkeypatch):
+def test_no_attack_asks_for_doubles_or_leaves_a_mode_behind(monkeypatch, in_one_thread):
     done = 0
     with apple() as device:
         model = placed(small(), device)

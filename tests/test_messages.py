@@ -1,4 +1,5 @@
 import base64
+import itertools
 import json
 
 import numpy as np
@@ -14,14 +15,18 @@ SENTENCE = "The cat sat on the mat."
 BATCH = f"{SENTENCE}\nTwo dogs bark."
 
 
+def new(items, step):
+    """What is shown again while a slow machine computes is left out."""
+    return [next(same) for _, same in itertools.groupby(items, step)]
+
+
 @pytest.fixture(scope="module")
 def told(minilm):
     experiment = Experiment(SENTENCE, slice="query", layers=(2,), device="cpu")
-    return list(messages(experiment))
+    return [message for message in messages(experiment, gap=0) if "frame" in message]
 
 
 def test_a_run_from_start_to_verdict(told):
-    assert len(told) > 10
     assert all("start" in message for message in told[:STARTS])
     assert not any("start" in message for message in told[STARTS:-1])
     assert [message["frame"]["n"] for message in told] == list(range(len(told)))
@@ -52,8 +57,8 @@ def test_frames_hold_what_the_engine_says(minilm):
     """The oracle is the engine's own stream: same tokens, same scores, in the same order."""
     experiment = Experiment(SENTENCE, slice="value", layers=(0,), attack="span", device="cpu")
     case = set_up(experiment)
-    frames = list(run(experiment, case))
-    told = list(messages(experiment, case, gap=0))[:-1]
+    frames = new(run(experiment, case), lambda frame: frame.snapshot.step)
+    told = new(messages(experiment, case, gap=0), lambda message: message["frame"]["step"])
     assert [m["frame"]["tokens"] for m in told] == [
         [BLANK if token == "[MASK]" else token for token in minilm.tokens(frame.snapshot.ids[1:-1])] for frame in frames
     ]
@@ -62,7 +67,8 @@ def test_frames_hold_what_the_engine_says(minilm):
 
 def test_a_span_check_shows_its_candidates_at_every_place(minilm):
     experiment = Experiment(SENTENCE, slice="query", layers=(0,), attack="span", device="cpu")
-    told = [message["frame"]["candidates"] for message in messages(experiment, gap=9)]
+    shown = [message["frame"] for message in messages(experiment, gap=9) if "frame" in message]
+    told = [frame["candidates"] for frame in shown if "candidates" in frame]
     assert [candidates["place"] for candidates in told[:7]] == [1, 2, 3, 4, 5, 6, 7]
     for candidates, word in zip(told, ["the", "cat", "sat", "on", "the", "mat", "."], strict=False):
         assert candidates["words"][0] == word
@@ -72,7 +78,8 @@ def test_a_span_check_shows_its_candidates_at_every_place(minilm):
 
 def test_a_fast_attack_does_not_flood_the_screen(minilm):
     experiment = Experiment(SENTENCE, slice="layer", layers=(1,), attack="dlg", steps=12, device="cpu")
-    assert len(list(messages(experiment, gap=1e9))) == 2  # the first, and the last with its verdict
+    told = [message for message in messages(experiment, gap=1e9) if "frame" in message]
+    assert len(told) == 2  # the first, and the last with its verdict
 
 
 def test_an_attack_that_fails_says_how_far_it_got(minilm):

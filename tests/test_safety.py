@@ -150,12 +150,12 @@ def test_a_waiting_page_is_told_its_place(public):
     first = Client(server.address, verbose=False).submit(api_name="/attack", sentence=SENTENCE, **ENDLESS)
     next(iter(first))
     join(server.address, 12345.5, "waiting", sentence=SENTENCE)
-    assert asked(server.address + "line?ticket=12345.5") == (200, '{"before":1}')
-    assert asked(server.address + "line?ticket=777") == (200, '{"before":null}')
+    assert asked(server.address + "line?ticket=12345.5") == (200, '{"before":1,"there":true}')
+    assert asked(server.address + "line?ticket=777") == (200, '{"before":null,"there":false}')
     assert asked(server.address + "line?ticket=x")[0] == 400
     first.cancel()
     assert "Certified" in heard(server.address, "waiting")
-    assert asked(server.address + "line?ticket=12345.5") == (200, '{"before":null}')
+    assert asked(server.address + "line?ticket=12345.5") == (200, '{"before":null,"there":false}')
 
 
 def test_too_many_runs_are_refused_with_the_time_to_wait(public):

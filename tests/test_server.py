@@ -26,15 +26,14 @@ def run(client, **choice):
 
 
 def finished(job):
-    """All messages of a job; `result` raises what went wrong, where iterating would hide it or wait for ever."""
+    """All frames of a job; `result` raises what went wrong, where iterating would hide it or wait for ever."""
     job.result(timeout=200)
-    return job.outputs()
+    return [message for message in job.outputs() if "frame" in message]
 
 
 def test_the_api_streams_a_run_in_order(client):
     told = run(client, slice="query", layers=[2])
     assert [message["frame"]["n"] for message in told] == list(range(len(told)))
-    assert len(told) > 10
     assert told[0]["start"]["truth"] == ["the", "cat", "sat", "on", "the", "mat", "."]
     assert told[-1]["frame"]["tokens"] == told[0]["start"]["truth"]
     assert told[-1]["end"]["certified"]
@@ -93,7 +92,7 @@ def test_there_is_one_documented_typed_endpoint(client):
         ({"defenses": ["noise"]}, "noise needs a strength: noise=0.001"),
         ({"attack": "span", "layers": [3]}, "span cannot attack this"),
         ({"attack": "certified", "settings": {"colour": 1}}, "certified has no setting 'colour'"),
-        ({"model": "bert-base", "weights": "pretrained"}, "bert-base pretrained comes from the hub"),
+        ({"model": "bert-base", "weights": "pretrained"}, "bert-base with pretrained weights has to be fetched"),
     ],
 )
 def test_wrong_values_are_refused_with_the_reason(client, choice, message):
