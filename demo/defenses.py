@@ -176,8 +176,8 @@ def likeness(one: Gradient, other: Gradient) -> float:
 
 
 def total(values: Tensor) -> float:
-    """The sum of all, to more digits than 32 bits hold: rows are summed on the device, their sums in 64 bits on the CPU,
-    as Apple's GPU has none."""
+    """The sum of all, to more digits than 32 bits hold: of rows on the device, of their sums in 64 bits on the CPU, as
+    Apple's GPU has none."""
     return float(values.sum(-1).cpu().double().sum())
 
 
@@ -230,7 +230,7 @@ def _unit(value: Tensor) -> Tensor:
     return value.abs().max().clamp_min(1e-30)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1000)
 def _epsilon(noise_multiplier: float, sampling_rate: float, steps: int, delta: float) -> float:
     from opacus.accountants import RDPAccountant  # here, as it takes a second to import and few ask
 
