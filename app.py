@@ -12,10 +12,8 @@ if "SPACE_ID" in os.environ:  # a Space's proxy is the only way in, and knows th
     os.environ.setdefault("LEAKSCOPE_HOST", "0.0.0.0")
     os.environ.setdefault("FORWARDED_ALLOW_IPS", "*")
 
-try:
-    import spaces  # where GPUs are lent, it has to come before torch
-except ImportError:
-    spaces = None
+if "SPACES_ZERO_GPU" in os.environ:  # where GPUs are lent, it has to come before torch
+    import spaces  # noqa: F401
 
 import gradio as gr
 

@@ -5,7 +5,9 @@ In reading order, each importing only what stands above it:
     turns       long computations, watched, timed and stopped from outside
     algebra     linear algebra that does not break off
     hub         where pretrained files come from
+    keeping     what is kept for the next run, and what is let go
     network     BERT as a stack of which any part can be run
+    weights     the numbers of one: read from a file, or drawn
     models      the victims and where their weights come from
     settings    fields that people may change
     slices      which pieces of the gradient are exposed

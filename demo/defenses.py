@@ -240,7 +240,7 @@ def _unit(value: Tensor) -> Tensor:
     return value.abs().max().clamp_min(1e-30)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1000)
 def _epsilon(noise_multiplier: float, sampling_rate: float, steps: int, delta: float) -> float:
     from opacus.accountants import RDPAccountant  # here, as it takes a second to import and few ask
 

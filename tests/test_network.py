@@ -65,7 +65,7 @@ def test_a_batch_is_a_padded_batch(minilm, theirs):
 def test_rough_is_about_the_same_network(minilm, monkeypatch, name):
     """What is left of the digits must tell guesses apart: here by one word, the least that guesses differ by."""
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {name: True})
-    twin = rough.__wrapped__(minilm.net)
+    twin = rough(minilm.net)
     right, wrong = (minilm.net.embed(minilm.words[minilm.encode(s)][None]) for s in ("the cat sat", "the cat sits"))
     exact, other, about = minilm.net.inputs(right, 5), minilm.net.inputs(wrong, 5), twin.inputs(right, 5)
     assert exact.dtype == about.dtype
@@ -75,7 +75,7 @@ def test_rough_is_about_the_same_network(minilm, monkeypatch, name):
 
 def test_rough_leaves_the_network_as_it_is(minilm, monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {BFLOAT16[0]: True})
-    twin, words = rough.__wrapped__(minilm.net), minilm.words[minilm.encode("the cat sat")][None]
+    twin, words = rough(minilm.net), minilm.words[minilm.encode("the cat sat")][None]
     assert twin is not minilm.net
     assert twin.words is minilm.net.words  # no second copy of what is large and not made rough
     assert {parameter.dtype for parameter in minilm.net.parameters()} == {torch.float32}
@@ -84,7 +84,7 @@ def test_rough_leaves_the_network_as_it_is(minilm, monkeypatch):
 
 def test_nothing_is_rough_where_that_would_not_be_quicker(tiny, monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, BFLOAT16[0]: False})
-    assert rough.__wrapped__(tiny.net) is tiny.net
+    assert rough(tiny.net) is tiny.net
 
 
 def test_states_are_what_each_layer_reads(tiny):

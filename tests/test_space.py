@@ -60,9 +60,8 @@ def test_the_gpu_is_asked_for_as_long_as_the_budget_and_a_margin():
 
 
 def test_without_a_space_nothing_is_wrapped():
-    """One code path: the very same function where no GPU is lent."""
-    if lending.spaces is None:
-        assert on_gpu(api.attacked) is api.attacked
+    """One code path: the very same function where no GPU is lent, whether `spaces` is installed or not."""
+    assert on_gpu(api.attacked) is api.attacked
     assert not lending.LENT
 
 
@@ -94,11 +93,17 @@ def test_the_host(monkeypatch, environment, host):
 
 @pytest.fixture(scope="module")
 def space(tmp_path_factory):
-    """The app as a Space with lent GPUs starts it, and what the stand-in for `spaces` noted."""
-    noted = tmp_path_factory.mktemp("space") / "noted.jsonl"
+    """The app as a Space with lent GPUs starts it, and what was noted of the loans."""
+    folder = tmp_path_factory.mktemp("space")
+    noted, group = folder / "noted.jsonl", folder / "cgroup"
     noted.touch()
+    group.write_text("0::/\n")
     path = os.pathsep.join([str(Path(__file__).parent / "space"), os.environ.get("PYTHONPATH", "")])
-    with serve(PYTHONPATH=path, SPACES_ZERO_GPU="true", SPACE_ID="me/leakscope", SPACES_STANDIN=str(noted)) as address:
+    told = {
+        "PYTHONPATH": path, "SPACE_ID": "me/leakscope", "SPACES_ZERO_GPU": "true", "SPACES_NOTED": str(noted),
+        "SPACES_ZERO_DEVICE_API_URL": "http://127.0.0.1:9", "ZEROGPU_PROC_SELF_CGROUP_PATH": str(group),
+    }  # fmt: skip
+    with serve(**told) as address:
         yield Client(address, verbose=False), lambda: list(map(json.loads, noted.read_text().splitlines()))
 
 
@@ -106,20 +111,22 @@ def test_an_attack_runs_on_a_lent_gpu(space):
     client, noted = space
     told = run(client, slice="query", layers=[2], seconds=20)
     assert told[-1]["end"]["certified"]
+    assert told[0]["start"]["device"] == "GPU"
     assert told[-1]["frame"]["tokens"] == told[0]["start"]["truth"]
-    asked = noted()[0]
-    assert asked["worker"] != asked["parent"]
+    asked, allowed, *_, released = noted()
+    assert allowed["worker"] != asked["by"]
     assert 20 < asked["asked"] < 40
-    assert noted()[-1] == {"ended": asked["worker"]}
+    assert released == {"released": True, "by": asked["by"]}
 
 
 def test_stop_ends_the_run_in_the_worker(space):
     client, noted = space
+    before = len(noted())
     endless = client.submit(api_name="/attack", sentence=SENTENCE, **ENDLESS)
     next(iter(endless))
     endless.cancel()
     started = time.perf_counter()
-    while "stopped" not in noted()[-1]:
+    while "released" not in noted()[-1] or len(noted()) == before:
         assert time.perf_counter() - started < ENDLESS["seconds"] / 2
         time.sleep(0.1)
     other = Client(client.src, verbose=False)  # a client may take the end of its cancelled run for that of its next

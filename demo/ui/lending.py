@@ -13,13 +13,8 @@ from gradio.utils import is_zero_gpu_space
 from demo.engine import Experiment
 from demo.models import MODELS
 
-try:
-    import spaces
-except ImportError:  # not on a Space
-    spaces = None
-
 Item = TypeVar("Item")
-LENT = spaces is not None and is_zero_gpu_space()
+LENT = is_zero_gpu_space()
 STARTING = 5.0  # seconds for a worker to start, to fit a lens and to say its last word
 LOADING = 0.1  # seconds for each million of parameters
 
@@ -27,7 +22,11 @@ LOADING = 0.1  # seconds for each million of parameters
 def on_gpu(stream: Callable[..., Iterator[Item]]) -> Callable[..., Iterator[Item]]:
     """The same generator function, on a lent GPU where there is one. It must end its own errors: only their names would
     come through, and their texts, with values, would be logged."""
-    return spaces.GPU(duration=borrowed)(stream) if spaces else stream
+    if not LENT:
+        return stream
+    import spaces  # only a Space has it
+
+    return spaces.GPU(duration=borrowed)(stream)
 
 
 def borrowed(*experiments: Experiment) -> float:

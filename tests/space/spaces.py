@@ -1,92 +1,81 @@
-"""A stand-in for the package `spaces` of a Space that lends GPUs, without a GPU.
+"""The real package `spaces` as on a Space that lends GPUs; only the GPU is a stub, and whoever lends it.
 
-As the real one does (spaces 0.51, zero/wrappers.py): a generator runs in a forked worker, in a thread of its own;
-arguments and yields are pickled; a worker is kept for the next run; closing the generator lets the worker close its own
-after the next yield; an exception that is not a gr.Error is printed with its text, and only its name comes through.
-Each run is noted in the file that SPACES_STANDIN names.
+Imported in its place (this folder comes first on the path), it fetches the real one and takes its place in turn. What
+is left as it is: torch's emulation of a GPU in the process that serves, forked workers, what is pickled for them, how
+weights are moved there. What is not: a GPU in the worker is the CPU by the name of cuda, and who asks for one gets it
+at once. Each loan is noted in the file that SPACES_NOTED names.
 """
 
-import inspect
+import importlib
 import json
-import multiprocessing
 import os
-import time
-import traceback
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial, wraps
+import sys
+import threading
 from pathlib import Path
 
-import gradio as gr
+sys.path.remove(str(Path(__file__).parent))
+del sys.modules["spaces"]
+real = importlib.import_module("spaces")
 
-context = multiprocessing.get_context("fork")
-
-
-def GPU(task=None, *, duration=None):
-    if task is None:
-        return partial(GPU, duration=duration)
-    assert inspect.isgeneratorfunction(task), "the real one takes it for a plain function, and cannot pickle its result"
-    kept = []
-
-    @wraps(task)
-    def handler(*args, **kwargs):
-        worker = kept.pop() if kept and kept[0].process.is_alive() else Worker(task)
-        note(asked=duration(*args, **kwargs), worker=worker.process.pid, parent=os.getpid())
-        worker.arguments.put((args, kwargs))
-        while True:
-            kind, value = worker.results.get()
-            if kind == "end":
-                break
-            if kind == "error":
-                print(value[1])
-                raise gr.Error(value[0], print_exception=False)
-            try:
-                yield value
-            except GeneratorExit:
-                worker.stop.set()
-                while worker.results.get()[0] != "end":
-                    pass
-                note(stopped=worker.process.pid)
-                kept.append(worker)
-                raise
-        note(ended=worker.process.pid)
-        kept.append(worker)
-
-    return handler
-
-
-def gradio_auto_wrap(task):
-    return task
-
-
-class Worker:
-    def __init__(self, task):
-        self.arguments, self.results, self.stop = context.SimpleQueue(), context.SimpleQueue(), context.Event()
-        self.process = context.Process(target=self.work, args=(task,), daemon=True)
-        self.process.start()
-
-    def work(self, task):
-        parent = os.getppid()
-        while os.getppid() == parent:  # a server that is killed takes its workers along
-            if self.arguments.empty():
-                time.sleep(0.05)
-                continue
-            args, kwargs = self.arguments.get()
-            self.stop.clear()
-            with ThreadPoolExecutor() as threads:
-                threads.submit(self.iterate, task(*args, **kwargs)).result()
-            self.results.put(("end", None))
-
-    def iterate(self, stream):
-        try:
-            for value in stream:
-                if self.stop.is_set():
-                    stream.close()
-                    return
-                self.results.put(("value", value))
-        except Exception as problem:
-            self.results.put(("error", (type(problem).__name__, traceback.format_exc())))
+import httpx  # noqa: E402
+import torch  # noqa: E402
+from spaces.zero import api, client  # noqa: E402
+from spaces.zero import torch as emulation  # noqa: E402
+from torch.overrides import TorchFunctionMode  # noqa: E402
+from torch.utils._pytree import tree_map  # noqa: E402
 
 
 def note(**what):
-    with Path(os.environ["SPACES_STANDIN"]).open("a") as file:
-        file.write(json.dumps(what) + "\n")
+    with Path(os.environ["SPACES_NOTED"]).open("a") as file:
+        file.write(json.dumps({**what, "by": os.getpid()}) + "\n")
+
+
+class Lender:
+    """Answers as the service of a Space does."""
+
+    def startup_report(self):
+        return httpx.codes.OK
+
+    def schedule(self, duration_seconds, **_):
+        note(asked=duration_seconds)
+        return api.ScheduleResponse(idle=True, nvidiaIndex=0, nvidiaUUID="", allowToken=""), api.ScheduleMetadata()
+
+    def allow(self, allow_token, pid):
+        note(worker=pid)
+        return httpx.codes.OK
+
+    def release(self, allow_token, fail=False):
+        note(released=not fail)
+        return httpx.codes.OK
+
+
+class Renamed(TorchFunctionMode):
+    """cuda is another name of the CPU."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is not torch.device:
+            args, kwargs = tree_map(self.meant, (args, kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+    def meant(self, value):
+        cuda = isinstance(value, torch.device) and value.type == "cuda"
+        return torch.device("cpu") if cuda or (isinstance(value, str) and value == "cuda") else value
+
+
+def started(uuid):
+    """What a worker does first, with the GPU that it was lent."""
+    torch.cuda.is_available = lambda: True
+    torch.cuda.synchronize = lambda *_: None
+    torch.Tensor.cuda = torch.Tensor.pin_memory = lambda tensor, **_: tensor
+    run = threading.Thread.run
+
+    def renamed(thread):
+        with Renamed():  # a mode is a thread's own, but a GPU is there for all of them
+            run(thread)
+
+    threading.Thread.run = renamed
+
+
+client.api_client = Lender
+emulation.init = started
+emulation.pack = lambda: 0  # the weights stay in memory, as the way from the disk ends on a GPU
