@@ -32,9 +32,9 @@ export class Stage extends Screen {
   }
 
   receive(message) {
-    if (!message || message.run === this.closed) return;
     if (message.run !== this.run) this.begin(message.run, "running");
     if (message.start && !this.start) this.setStart(message.start);
+    if (message.progress) this.progress = message.progress;
     if (message.frame) this.add(message.frame);
     if (message.error) this.fails(message.error);
     else if (message.end) this.finish("done", message.end);
@@ -43,11 +43,12 @@ export class Stage extends Screen {
 
   fails(headline) {
     this.finish("error", { headline });
+    this.paint();
   }
 
   stopped() {
-    if (!["running", "waiting"].includes(this.root.dataset.state)) return;
-    this.close();
+    if (!this.underWay) return;
+    this.leave();
     const last = this.frames.at(-1);
     const headline = last ? `Stopped at step ${last.step}: ${this.score(last)}.` : "Stopped before the first step.";
     this.finish("stopped", { headline });
@@ -73,7 +74,7 @@ export class Stage extends Screen {
   }
 
   replay({ messages }) {
-    this.close();
+    this.leave();
     const run = uniqueId();
     for (const message of messages) this.receive({ ...message, run });
     if (!this.frames.length) return this.begin(null, "empty");
@@ -84,6 +85,7 @@ export class Stage extends Screen {
 
   // A recording that somebody asked for: it stands at a frame, or plays once.
   present(recording, frame = "play") {
+    if (this.pending) document.querySelector("#stop")?.click();
     this.replay(recording);
     if (frame !== "play") return this.player.seek({ first: 0, last: Infinity }[frame] ?? frame);
     this.looping = false;
@@ -92,7 +94,7 @@ export class Stage extends Screen {
   begin(run, state) {
     this.endLoop();
     this.line.leave();
-    Object.assign(this, { run, start: null, end: null, spans: false, place: "" });
+    Object.assign(this, { run, start: null, end: null, spans: false, place: "", progress: "" });
     Object.assign(this.root.dataset, { run: run ?? "", state });
     this.player.begin(state === "running" || state === "waiting");
     this.tiles.clear();
@@ -101,8 +103,8 @@ export class Stage extends Screen {
 
   setStart(start) {
     this.start = start;
-    this.tiles.begin(start.truth ?? [], start.breaks);
-    this.table.begin(start.breaks);
+    this.tiles.begin(start);
+    this.table.begin(start);
     this.settle();
   }
 
@@ -154,10 +156,17 @@ export class Stage extends Screen {
   }
 
   statusOf(frame) {
-    if (!frame) return (this.root.dataset.state === "waiting" && this.place) || (CALM[this.root.dataset.state] ?? "");
+    if (!frame) return this.calm();
     const parts = [`step ${frame.step}`, this.score(frame), `${frame.seconds.toFixed(1)} s`];
     if (frame.left > 0 && !(this.end && this.shown === this.player.last)) parts.push(`${frame.left} s left`);
     return parts.join(" · ") + (frame.stage ? ` — ${frame.stage}` : "");
+  }
+
+  // What is said while there is no frame.
+  calm() {
+    const { state } = this.root.dataset;
+    if (state === "running" && this.progress) return `Getting ready: ${this.progress}…`;
+    return (state === "waiting" && this.place) || (CALM[state] ?? "");
   }
 
   drawVerdict() {
@@ -171,7 +180,7 @@ export class Stage extends Screen {
     this.strip.node.hidden = !this.spans;
     const withWords = this.spans && this.frames.findLast((past, i) => i <= this.shown && past.candidates);
     if (withWords) this.strip.draw(withWords.candidates);
-    this.objective.title.textContent = "How far the guess is off (log scale)";
+    this.objective.tell(this.start?.objectives?.find(({ name }) => name === frame.meaning) ?? { ...UNNAMED, name: frame.meaning });
     this.found.title.textContent = "Found so far";
     this.objective.draw(this.frames, this.shown);
     this.found.draw(this.frames, this.shown);
@@ -190,10 +199,10 @@ export class Stage extends Screen {
     this.verdict = new Verdict();
     this.map = new WordMap(this.root, () => this.paint());
     this.strip = new Strip();
-    this.objective = new Chart([{ key: "objective", name: "", colour: "--ls-accent" }], { log: true, room: 5.5 });
+    this.objective = new Chart([{ key: "objective", name: "", colour: "--ls-accent" }], { room: 5.5 });
     const scores = [{ key: "recover", name: "words", colour: "--ls-right-ink" }, { key: "rougeL", name: "ROUGE-L", colour: "--ls-blue" }];
-    this.found = new Chart(scores, { unit: " %", room: 9.6 });
-    for (const name of ["strip", "objective", "found"]) build(this[name].title, { class: "ls-caption ls-explained", title: EXPLAINED[name] });
+    this.found = new Chart(scores, { unit: " %", room: 9.6, most: 100 });
+    for (const name of ["strip", "objective", "found"]) build(this[name].title, { class: "ls-caption ls-explained", title: EXPLAINED[name] ?? "" });
     this.root.replaceChildren(
       html("div", { class: "ls-head" }, this.title, this.device, this.recorded, this.exposed),
       this.buildTools(), this.tiles.node, this.table.node, this.status, this.announcer.node,
@@ -216,12 +225,18 @@ export class Stage extends Screen {
 const CALM = {
   empty: "Type a sentence, choose what leaks and press Attack: what the gradient gives away appears here.",
   waiting: "Taking the client's training step…",
+  running: "Taking the client's training step…",
   error: "Nothing was attacked.",
   stopped: "Nothing was attacked.",
 };
 
+// Of recordings from before the attacks said what they measure.
+const UNNAMED = {
+  title: "How far the guess is off, as the attack measures it", log: true,
+  about: "What the attack makes small: how badly the guess explains the leaked gradient.",
+};
+
 const EXPLAINED = {
-  objective: "What the attack makes small: how badly the guess explains the leaked gradient.",
   found: "Words: the share of the true tokens that occur in the guess, in any place (TAG's recover rate). "
     + "ROUGE-L: how much of the sentence is there in the right order.",
   strip: "The leaked gradient spans a small space in which the sentence's own words lie, and hardly any other. At 0 a word lies in it. "

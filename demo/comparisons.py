@@ -8,9 +8,11 @@ stands still while the other computes. The screen sees both at the same second, 
 """
 
 import heapq
+import itertools
 import secrets
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,9 +21,12 @@ from demo.engine import Case, Experiment, set_up
 from demo.messages import GAP, SEPARATOR, STARTS, Message, messages, title
 from demo.models import outline
 from demo.slices import SLICES
+from demo.turns import Pause, in_turns
 
 NO_DEFENSE = "none"
-SPATIAL = ("points", "truth_points", "background", "variance")  # of the map of words, which a comparison does not show
+UNSEEN = (  # the map of words and the curve of each attack's score, which a comparison does not show
+    "points", "truth_points", "background", "variance", "objectives",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -81,15 +86,21 @@ def changed(base: Experiment, change: Change) -> Experiment:
 def comparison(a: Experiment, b: Experiment, gap: float = GAP) -> Iterator[Message]:
     """Both runs as the screen sees them, in the order of their seconds; closing the generator stops them.
 
-    Each message holds `frames` (what is new, by side) and `ends` (every verdict so far); the first ones and the last
-    also hold `starts`, and the last one `frames` of both sides and what `said` who was first. None depends on another.
+    While both are set up, messages hold `progress` alone. Then each holds `frames` (what is new, by side) and `ends`
+    (every verdict so far); the first ones and the last also hold `starts`, and the last one `frames` of both sides and
+    what `said` who was first. None depends on another.
     """
     if a == b:
         raise ValueError("A and B are the same experiment: change something in one of them")
-    sides = {"A": a, "B": b}
-    cases = {side: set_up_side(side, experiment) for side, experiment in sides.items()}
+    sides, run_id = {"A": a, "B": b}, secrets.token_hex(4)
+    cases: dict[str, Case] = {}
+    for ready in in_turns(lambda: itertools.starmap(set_up_side, sides.items())):
+        if isinstance(ready, Pause):
+            yield {"run": run_id, "progress": ready.doing}
+        else:
+            cases["B" if cases else "A"] = ready
     titles = [title(experiment, cases[side].model).split(SEPARATOR) for side, experiment in sides.items()]
-    about = {"run": secrets.token_hex(4), "common": SEPARATOR.join(part for part in titles[0] if part in titles[1])}
+    about = {"run": run_id, "common": SEPARATOR.join(part for part in titles[0] if part in titles[1])}
     own = {
         side: SEPARATOR.join(part for part in these if part not in others)
         for side, these, others in zip(sides, titles, reversed(titles), strict=True)
@@ -112,10 +123,8 @@ def comparison(a: Experiment, b: Experiment, gap: float = GAP) -> Iterator[Messa
 
 
 def set_up_side(side: str, experiment: Experiment) -> Case:
-    try:
+    with named(side):
         return set_up(experiment)
-    except ValueError as problem:
-        raise ValueError(f"{side}: {problem}") from None
 
 
 def side_of(side: str, experiment: Experiment, case: Case, gap: float) -> Iterator[tuple[str, Message]]:
@@ -123,15 +132,24 @@ def side_of(side: str, experiment: Experiment, case: Case, gap: float) -> Iterat
     watch = Watch()
     stream = messages(experiment, case, gap, watch)
     while True:
-        with watch:
+        with watch, named(side):
             message = next(stream, None)
         if message is None:
             return
         yield side, message
 
 
+@contextmanager
+def named(side: str) -> Iterator[None]:
+    """Whatever is wrong with a side says which one it is."""
+    try:
+        yield
+    except ValueError as problem:
+        raise ValueError(f"{side}: {problem}") from None
+
+
 def without(told: Message) -> Message:
-    return {name: value for name, value in told.items() if name not in SPATIAL}
+    return {name: value for name, value in told.items() if name not in UNSEEN}
 
 
 def who_was_first(own: Mapping[str, str], frames: Mapping[str, Any], whole: Mapping[str, float | None]) -> str:

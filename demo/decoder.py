@@ -1,6 +1,6 @@
-"""How an attack judges guesses by a decoder, where one token asks and all others answer (`demo.asking` says what leaks).
+"""How an attack judges guesses by a decoder, where one token asks and all others answer.
 
-What leaks are sums over the sentence's words, which makes a riddle: which words, one at each place, add up to this?
+What leaks (`demo.asking`) are sums over the sentence's words, which makes a riddle: which words, one at each place, add up to this?
 `demo.attacks.beam` finds nearly all of them at once, and `demo.attacks.readout` the rest, as where one vector leaks.
 """
 
@@ -15,7 +15,8 @@ from demo.asking import SUMMED, Asking, Sums
 from demo.leak import Leak
 from demo.lens import BATCH, embedded_at, random_sentences
 from demo.readout import EVERYWHERE, ReadoutJudge, before_gelu, least, second_moment
-from demo.subspace import View, views
+from demo.subspace import View, completed, views
+from demo.turns import ticking
 
 # What tells most of the sentence comes first.
 ORDER = ("value", "key", "attention-output", "query", "ffn-in", "pooler", "ffn-out")
@@ -74,7 +75,9 @@ class DecoderJudge(ReadoutJudge):
             ).flatten()
         if view.part == "query":
             return view.gradient @ self.asking.row
-        blocks = view.gradient.unflatten(0, split) if view.part == "value" else view.gradient[None]
+        blocks = view.sent.unflatten(0, split) if view.part == "value" else view.gradient[None]
+        if view.sparse and view.part == "value":  # one vector a head, whatever the length
+            blocks = torch.stack([completed(block, 1) for block in blocks])
         leaked = torch.linalg.svd(blocks.cpu().double(), full_matrices=False).Vh[:, 0].flatten().to(view.gradient)
         if view.part == "ffn-out":
             self.part = "ffn-in"
@@ -141,7 +144,7 @@ class DecoderJudge(ReadoutJudge):
         field, words = self.field(sentence[None]), torch.cat([self.model.ordinary, always])
         known = len(self.model.ordinary)
         for place in range(1, self.length - 1):
-            far = torch.cat([self.distance(self.placed(field, place, part)) for part in words.split(CHUNK)])
+            far = torch.cat([self.distance(self.placed(field, place, part)) for part in ticking(words.split(CHUNK))])
             best = torch.cat([least(far[:known], sifted), torch.arange(known, len(words), device=words.device)])
             chosen, standing = words[best], 0.1 * far[best].argsort().argsort().log1p()
             again = (chosen[:, None] == chosen).triu(1).any(1)  # a word counts where it comes last

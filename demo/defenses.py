@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from demo.settings import setting, with_settings
+from demo.turns import tick
 
 Gradient = dict[str, Tensor]  # piece name -> the gradient of that parameter
 
@@ -56,7 +57,7 @@ class Noise(Defense):
     delta: float = setting(1e-5, "chance that privacy fails altogether", 1e-12, 0.1)
 
     def each(self, example: Gradient) -> Gradient:
-        norm = math.sqrt(sum(float(value.double().square().sum()) for value in example.values()))
+        norm = math.sqrt(sum(total(value.square()) for value in example.values()))
         factor = min(1.0, self.max_grad_norm / max(norm, 1e-30))
         return {name: value * factor for name, value in example.items()}
 
@@ -149,8 +150,17 @@ def defended(
     """The gradients of the batch's examples -> what is shared of their mean: the pieces of these names."""
     gradient = averaged(examples, defenses, shared)
     for defense in defenses:
-        gradient = defense.cover(gradient, len(examples), generator)
+        gradient = _covered(gradient, defense, len(examples), generator)
     return gradient
+
+
+def _covered(gradient: Gradient, defense: Defense, batch: int, generator: torch.Generator) -> Gradient:
+    """Tensor by tensor, as a large model's take long."""
+    covered: Gradient = {}
+    for name, value in gradient.items():
+        tick("defending the gradient")
+        covered |= defense.cover({name: value}, batch, generator)
+    return covered
 
 
 def averaged(examples: Sequence[Gradient], defenses: Sequence[Defense], shared: Sequence[str]) -> Gradient:
@@ -164,15 +174,21 @@ def repeated(gradient: Gradient, defenses: Sequence[Defense], batch: int) -> Gra
     """What an attacker can do to a guess's gradient too: everything that is not drawn at random."""
     for defense in defenses:
         if not defense.drawn:
-            gradient = defense.cover(gradient, batch, torch.Generator())
+            gradient = _covered(gradient, defense, batch, torch.Generator())
     return gradient
 
 
 def likeness(one: Gradient, other: Gradient) -> float:
     """The cosine between two gradients, over all pieces together."""
-    dot = sum(float((one[name].double() * other[name].double()).sum()) for name in one)
-    sizes = [math.sqrt(sum(float(value.double().square().sum()) for value in g.values())) for g in (one, other)]
+    dot = sum(total(one[name] * other[name]) for name in one)
+    sizes = [math.sqrt(sum(total(value.square()) for value in g.values())) for g in (one, other)]
     return dot / max(sizes[0] * sizes[1], 1e-300)
+
+
+def total(values: Tensor) -> float:
+    """The sum of all, to more digits than 32 bits hold: of rows on the device, of their sums in 64 bits on the CPU, as
+    Apple's GPU has none."""
+    return float(values.sum(-1).cpu().double().sum())
 
 
 def told_of(defense: Defense) -> str:

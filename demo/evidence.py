@@ -14,9 +14,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from demo.defenses import Gradient
 from demo.leak import Leak, gradient_of
 from demo.matching import Matcher, one_hot
 from demo.slices import Piece
+from demo.turns import tick
 
 TELLING = 0.98  # of what can be learned is in the loudest pieces; the others cost most of the time
 
@@ -44,6 +46,7 @@ class Evidence:
         inputs, deltas = self.matcher._backward(words, labels, graph, ())
         dot, square = (torch.zeros(len(words), device=words.device) for _ in range(2))
         for piece in self.matcher.pieces:
+            tick()
             one, other = self.matcher._products(piece, inputs[piece.module], deltas[piece.module])
             dot, square = dot + self.precision[piece.name] * one, square + self.precision[piece.name] * other
         if self.counts and sentences is not None:  # a word's row is the sum of δ over its places
@@ -99,3 +102,16 @@ def telling(leak: Leak, labels: Sequence[int], length: int, precision: dict[str,
     if any(piece.part == "word" for piece in kept):  # its rows are told by the places'
         kept += [piece for piece in leak.pieces if piece.part == "position" and piece not in kept]
     return tuple(kept)
+
+
+def nats_of(leak: Leak, gradient: Gradient, labels: Sequence[int], length: int) -> float | None:
+    """The evidence for the one sentence that has this gradient; None where there is no noise to weigh it by."""
+    if not leak.veiled or leak.dropout or leak.batch > 1 or leak.sparse:
+        return None
+    precision = {piece.name: leak.blur(piece) ** -2 for piece in leak.pieces}
+    dot = square = 0.0
+    for piece in telling(leak, labels, length, precision):
+        ours, leaked = gradient[piece.name], leak.gradient[piece.name]
+        dot += precision[piece.name] * float((ours * leaked).sum())
+        square += precision[piece.name] * float(ours.square().sum())
+    return max(dot, 0.0) ** 2 / (2 * max(square, 1e-30))

@@ -3,10 +3,16 @@
 import functools
 import hashlib
 import importlib.util
+import threading
+import time
 from pathlib import Path
 
-from huggingface_hub import HfApi, snapshot_download, try_to_load_from_cache
+from huggingface_hub import HfApi, constants, snapshot_download, try_to_load_from_cache
+from huggingface_hub.errors import RepositoryNotFoundError
 
+TIMEOUT = 3.0  # seconds that the hub has for its answer
+PATIENCE = 1.5  # seconds that a page waits for it, which then has to go on
+AGAIN = 60.0  # seconds after which a hub that could not be reached is asked once more
 FILES = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt"]
 
 
@@ -27,30 +33,60 @@ def download(name: str, hub: str) -> Path:
     try:
         return Path(snapshot_download(hub, allow_patterns=FILES))
     except Exception as problem:  # the hub's client raises many kinds; each means the files cannot be had
-        raise ModelError(out_of_reach(name, hub, type(problem).__name__)) from problem
+        raise ModelError(out_of_reach(name, hub, in_words(problem))) from problem
 
 
-def why_not(name: str, hub: str) -> str | None:
-    """Why the files cannot be had, or None; nothing is downloaded to find out."""
+def why_not(name: str, hub: str, patience: float | None = None) -> str | None:
+    """Why the files cannot be had, or None; nothing is downloaded to find out, nobody waits longer than asked."""
     if isinstance(try_to_load_from_cache(hub, "model.safetensors"), str):
         return None
-    problem = _asked(hub)
-    return out_of_reach(name, hub, problem) if problem else None
+    with _LOCK:
+        known = _QUESTIONS.get(hub)
+        if known is None or known.stale:
+            known = _QUESTIONS[hub] = Question(hub)
+    known.answered.wait(patience)
+    return out_of_reach(name, hub, known.problem) if known.problem else None
 
 
-@functools.cache  # asked once: an answer may take seconds
-def _asked(hub: str) -> str:
-    try:
-        HfApi().model_info(hub, timeout=3)
-        return ""
-    except Exception as problem:
-        return type(problem).__name__
+class Question:
+    """Whether the hub gives a model away, asked in the background: an answer may take seconds, a page must not."""
+
+    def __init__(self, hub: str) -> None:
+        self.answered, self.asked = threading.Event(), time.monotonic()
+        self.problem = "which has not answered yet"
+        threading.Thread(target=self.ask, args=(hub,), daemon=True).start()
+
+    def ask(self, hub: str) -> None:
+        try:
+            HfApi().model_info(hub, timeout=TIMEOUT)
+            self.problem = ""
+        except Exception as problem:
+            self.problem = in_words(problem)
+        self.answered.set()
+
+    @property
+    def stale(self) -> bool:
+        """A network that was down may be up again."""
+        return self.answered.is_set() and bool(self.problem) and time.monotonic() - self.asked > AGAIN
+
+
+_QUESTIONS: dict[str, Question] = {}
+_LOCK = threading.Lock()
+
+
+def in_words(problem: Exception) -> str:
+    """Why the hub does not give the files, for people."""
+    if constants.HF_HUB_OFFLINE:
+        return "and this server is set to work offline"
+    if isinstance(problem, RepositoryNotFoundError):
+        return "which does not give it to this server"
+    return "which this server cannot reach"
 
 
 def out_of_reach(name: str, hub: str, problem: str) -> str:
     return (
-        f"{name} pretrained comes from the hub ({hub}), which cannot be reached from here ({problem}): "
-        "choose normal or uniform weights, or minilm"
+        f"{name} with pretrained weights has to be fetched from the Hugging Face hub ({hub}), {problem}: choose "
+        "normal or uniform weights, which are drawn at random, or the model minilm"
     )
 
 

@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from demo.lens import BATCH, embedded_at, lens_at, random_sentences
+from demo.algebra import solve
+from demo.lens import BATCH, at_once, embedded_at, lens_at, random_sentences
 from demo.models import Model
 from demo.network import Network, rough
 from demo.subspace import View, basis_of
+from demo.turns import tick, ticking
 
 CHUNK = 4096  # words ranked at once
 COORDINATES = 384  # of a wide matrix's, looked at to rank words
@@ -68,7 +70,7 @@ class SpanJudge:
     def score(self, sentences: Tensor) -> Tensor:
         """How far guesses (rows, tokens) are; roughly, as wrong ones are much farther than that makes the true one."""
         net = rough(self.model.net)
-        return torch.cat([self._distance(self._stream(part, net)) for part in sentences.split(BATCH)])
+        return torch.cat([self._distance(self._stream(part, net)) for part in sentences.split(at_once(self.length))])
 
     def _stream(self, sentences: Tensor, net: Network | None = None) -> Tensor:
         return self.view.stream(net or self.model.net, self.model.net.embed(self.model.words[sentences]))
@@ -87,7 +89,7 @@ class SpanJudge:
             if len(known):
                 features = features - (features @ known.T) @ known
                 inside = features @ basis
-            covered = torch.linalg.solve(features @ features.mT + damping, inside @ inside.mT)
+            covered = solve(features @ features.mT + damping, inside @ inside.mT)
             rank = min(basis.shape[1], self.length - self.view.centred)
             total += 1 - covered.diagonal(dim1=1, dim2=2).sum(1) / rank
         return total / len(self.view.bases)
@@ -120,24 +122,27 @@ class SpanJudge:
         stream = self._stream(sentence[None])[0]
         correction = stream - self.lens(self.model.net.embed(self.model.words[sentence]))
         if self._seen is None or self._seen[0] is not words:
-            self._seen = words, self.lens(embedded_at(self.model, words, range(self.length)))
-        candidates = self._seen[1] + correction[:, None]
-        inside, energy = (torch.zeros(candidates.shape[:2], device=stream.device) for _ in range(2))
-        ours, theirs = self.glance(stream), self.glance(candidates)
+            seen = [self.lens(embedded_at(self.model, words, [place])[0]) for place in ticking(range(self.length))]
+            self._seen = words, torch.stack(seen)
+        ours = self.glance(stream)
+        return torch.stack([self._outside(place, ours, correction) for place in ticking(range(self.length))])
+
+    def _outside(self, place: int, ours: list[Tensor], correction: Tensor) -> Tensor:
+        """(words,): the ranks of the words seen last, at one place; `ours` are the guess's own features by group."""
+        assert self._seen is not None
+        theirs = self.glance(self._seen[1][place] + correction[place])
+        inside, energy = (torch.zeros(len(theirs[0]), device=correction.device) for _ in range(2))
         for rows, choices, basis, known in zip(ours, theirs, self.glance_bases, self.glance_known, strict=True):
             if self.view.centred:
                 choices, rows = choices - rows.mean(0), rows - rows.mean(0)
             damping = self.LENS_DAMPING * rows.square().sum(1).mean()
             known = known * rows.square().sum(1).mean().sqrt()  # as long as the others, or damping would forget them
-            for place in range(self.length):
-                others = torch.cat([rows[:place], rows[place + 1 :], known])
-                gram = others @ others.T + damping * torch.eye(len(others), device=rows.device)
-                new = choices[place] - torch.linalg.solve(gram, others @ choices[place].T).T @ others
-                inside[place] += (new @ basis).square().sum(1)
-                energy[place] += new.square().sum(1) + damping
-        return (
-            1 - inside / energy
-        )  # over all heads together: a mean of each head's share would count the faint ones too
+            others = torch.cat([rows[:place], rows[place + 1 :], known])
+            gram = others @ others.T + damping * torch.eye(len(others), device=rows.device)
+            new = choices - solve(gram, others @ choices.T).T @ others
+            inside += (new @ basis).square().sum(1)
+            energy += new.square().sum(1) + damping
+        return 1 - inside / energy  # over all heads together: a mean of each one's share would count the faint ones too
 
     @torch.no_grad()
     def shortlist(self, size: int, sentence: Tensor | None = None) -> Tensor:
@@ -152,6 +157,7 @@ class SpanJudge:
             stream = stream - self._stream(random_sentences(self.model, BATCH, self.length, 0))[:, 0].mean(0)
         outside = torch.zeros(len(stream), device=stream.device)
         for part, total in zip(stream.split(CHUNK), outside.split(CHUNK), strict=True):
+            tick()
             for features, basis in zip(self.glance(part), self.glance_bases, strict=True):
                 total += 1 - (features @ basis).square().sum(1) / features.square().sum(1)
         return self.model.ordinary[outside.argsort()[:size]]

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from demo.defenses import Average, Defense, Gradient, Mask, Noise, Prune, Round, averaged, defended, repeated
+from demo.defenses import Average, Defense, Gradient, Mask, Noise, Prune, Round, averaged, defended, repeated, total
 from demo.models import Model, ModelError
 from demo.network import NONE, Masks, Network
 from demo.slices import Piece, all_pieces, modules
+from demo.turns import tick
 
 MOST_DROPOUT = 0.4
 MOST_SENTENCES = 8
@@ -229,6 +230,7 @@ def certify(leak: Leak, sentences: Sequence[Tensor], labels: Sequence[int]) -> C
     ours = repeated(clean, leak.defenses, leak.batch)
     errors = []
     for piece in leak.pieces:
+        tick()
         name, value = piece.name, leak.gradient[piece.name]
         if norms[name] > floor:
             errors.append(((ours[name] - value) * leak.sent(piece)).norm() / value.norm().clamp_min(1e-30))
@@ -262,5 +264,6 @@ def _explained_by_noise(leak: Leak, clean: Gradient) -> Certificate:
 
 def _leftover(leak: Leak, clean: Gradient, piece: Piece) -> float:
     """The squared difference to the leak, in units of the noise."""
+    tick()
     off = (leak.gradient[piece.name] - clean[piece.name]) / leak.blur(piece)
-    return float((off * leak.sent(piece)).double().square().sum())
+    return total((off * leak.sent(piece)).square())

@@ -14,11 +14,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from demo.algebra import solve
 from demo.models import Model
+from demo.turns import ticking
 
 FITTED_TOKENS = 4500  # tokens of random text that the lens is fitted on
 RIDGE = 1e-2
 BATCH = 64  # sentences per forward pass: larger ones leave the CPU's cache
+TOKENS = 2048  # the same of long sentences, whose forward passes would take long
+
+
+def at_once(length: int) -> int:
+    """How many sentences of that length go through a network together."""
+    return max(1, min(BATCH, TOKENS // length))
 
 
 @functools.lru_cache(maxsize=2)
@@ -57,13 +65,13 @@ class Lens:
         """`states` takes embedded sentences (rows, tokens, hidden) to the depth that the lens shall look at."""
         ids = random_sentences(model, max(64, FITTED_TOKENS // length), length, seed)
         embedded = model.net.embed(model.words[ids])
-        stream = torch.cat([states(part) for part in embedded.split(BATCH)])
+        stream = torch.cat([states(part) for part in ticking(embedded.split(at_once(length)))])
         inputs, outputs = embedded[:, 1:-1].flatten(0, 1), stream[:, 1:-1].flatten(0, 1)
         inputs_mean, outputs_mean = inputs.mean(0), outputs.mean(0)
         inputs, outputs = inputs - inputs_mean, outputs - outputs_mean
         ridge = RIDGE * inputs.square().sum() / inputs.shape[1]
         gram = inputs.T @ inputs + ridge * torch.eye(inputs.shape[1], device=model.device)
-        matrix = torch.linalg.solve(gram, inputs.T @ outputs)
+        matrix = solve(gram, inputs.T @ outputs)
         return cls(model, matrix, outputs_mean - inputs_mean @ matrix)
 
     def __call__(self, embedded: Tensor) -> Tensor:

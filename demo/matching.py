@@ -24,6 +24,7 @@ from demo.models import Model
 from demo.network import NONE, Masks
 from demo.slices import Piece, modules
 from demo.subspace import basis_of
+from demo.turns import tick
 
 DISTANCES = ("l2", "cosine", "l2+l1")
 
@@ -57,6 +58,7 @@ class Matcher:
         inputs, deltas = self._backward(words, labels, graph, masks)
         total = torch.zeros(len(words), device=words.device)
         for piece in self.pieces:
+            tick()
             x, delta = inputs[piece.module], deltas[piece.module]
             if kind == "l2+l1":
                 gap = self._built(piece, x, delta) - self._leaked(piece, delta)
@@ -67,7 +69,7 @@ class Matcher:
             if kind == "l2":
                 total = total + square - 2 * dot + leaked
             else:
-                total = total + (1 - dot / (square * leaked).sqrt().clamp_min(1e-30)) / len(self.pieces)
+                total = total + (1 - dot / (square * leaked).clamp_min(1e-36).sqrt()) / len(self.pieces)
         return total if graph else total.detach()
 
     def _backward(

@@ -21,19 +21,25 @@ Row = dict[str, object]
 
 
 def result(experiment: Experiment) -> Row:
-    """Runs an experiment to its end and tells what came of it."""
+    """Runs an experiment to its end and tells what came of it.
+
+    Where clients are averaged, the scores and the reconstruction are those of the row's own sentence, so that rows with
+    and without that defense can be set side by side; `sentences_exact` counts those of all clients, as each is a leak.
+    """
     case: Case = set_up(experiment)
     *_, frame = run(experiment, case)
     shot = frame.snapshot
     return {
         **describe(experiment),
         "sentence": experiment.sentence,
-        "reconstruction": frame.text,
+        "reconstruction": "\n".join(frame.texts[: len(case.secret.sentences)]),
         "tokens": len(case.secret.ids) - 2 * len(case.secret.sentences),
         "certified": frame.certified,
         "residual": shot.certificate.residual if shot.certificate else None,
         "nats": shot.nats,
-        **asdict(frame.scores),
+        **asdict(frame.own),
+        "clients": case.clients,
+        "sentences_exact": sum(one.exact for one in frame.each),
         "masks_right": None if frame.masks_right is None else float(frame.masks_right.mean()),
         "best_recover_rate": frame.best_recover_rate,
         "seconds": round(shot.seconds, 3),

@@ -1,12 +1,14 @@
 """What the screen is told: frames as small JSON-ready messages, for the page, the API and the recordings alike.
 
-A run is a list of messages that share an id. The first few carry `start` (what is attacked, the true tokens and their
-points), all carry a `frame`, the last carries `end` (the verdict). The stage (assets/stage.js) may miss some, so none
-depends on another, and `start` is said more than once.
+A run is a list of messages that share an id. While a model is loaded and the client takes its step they carry
+`progress` alone. From then on all carry a `frame`, the first few `start` (what is attacked, the true tokens and their
+points), the last one `end` (the verdict). The stage (assets/stage.js) may miss some, so none depends on another, and
+`start` is said more than once.
 
 A batch is told flat, without [CLS] and [SEP]: token i of every frame stands beside token i of the truth, and `breaks`
-says where the second and later sentences begin. A guessed sentence that is too short is filled up with blanks; the
-words of one that is too long, beyond the true one's end, come after all sentences.
+says where the second and later sentences begin, and `whose` whose each of them is. Where clients are averaged, all of
+their sentences are told of, as any of them is a leak. A guessed sentence that is too short is filled up with blanks;
+the words of one that is too long, beyond the true one's end, come after all sentences.
 """
 
 import base64
@@ -20,12 +22,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from demo.attacks.objectives import NATS, OBJECTIVES, Objective
 from demo.defenses import told_of
 from demo.engine import Case, Experiment, Frame, run, set_up
-from demo.leak import Certificate, Secret
 from demo.models import Model
 from demo.projection import Projection
 from demo.slices import SLICES
+from demo.turns import Pause, in_turns
+from demo.verdicts import verdict
 
 Message = dict[str, Any]
 
@@ -40,8 +44,14 @@ def messages(
     experiment: Experiment, case: Case | None = None, gap: float = GAP, clock: Callable[[], float] = time.perf_counter
 ) -> Iterator[Message]:
     """The run as the screen sees it, at most a frame per `gap` seconds; closing the generator stops the attack."""
-    case = case or set_up(experiment)
-    run_id, show = secrets.token_hex(4), Show(experiment, case)
+    run_id = secrets.token_hex(4)
+    for ready in in_turns(lambda: map(set_up, [experiment])) if case is None else ():
+        if isinstance(ready, Pause):
+            yield {"run": run_id, "progress": ready.doing}
+        else:
+            case = ready
+    assert case is not None
+    show = Show(experiment, case)
     start, shown, told = show.start(), 0, -torch.inf
     for frame in run(experiment, case, clock):
         seconds = frame.snapshot.seconds
@@ -57,7 +67,7 @@ class Show:
 
     def __init__(self, experiment: Experiment, case: Case) -> None:
         self.experiment, self.case = experiment, case
-        self.sentences = [ids[1:-1].cpu() for ids in case.secret.sentences]
+        self.sentences = [ids[1:-1].cpu() for ids in case.everyone.sentences]
         self.truth = torch.cat(self.sentences)
         self.projection = Projection.fit(case.model, self.truth)
         self.nothing = case.model.words[[case.model.tokenizer.mask_token_id]].cpu()
@@ -74,9 +84,12 @@ class Show:
             "recorded": False,
             "truth": self._tokens(self.truth),
             "breaks": list(accumulate(len(ids) for ids in self.sentences))[:-1],
+            "whose": self.case.whose,
+            "unreadable": model.tokenizer.unk_token or "",
             "truth_points": self._points(model.words[self.truth.to(model.device)].cpu()),
             "background": [[word, *point] for word, point in zip(model.tokens(background), points, strict=True)],
             "variance": [round(100 * share) for share in self.projection.variance],
+            "objectives": [self._told_of(objective) for objective in OBJECTIVES],
         }
 
     def frame(self, n: int, frame: Frame) -> Message:
@@ -99,7 +112,8 @@ class Show:
             "sure": [round(100 * sure[place]) for place in places],
             "others": [others[place] for place in places],
             "points": [points[place] for place in places],
-            "objective": float(f"{shot.objective:.4g}") if shot.objective < torch.inf else None,
+            "objective": value_of(shot.meaning, shot.objective),
+            "meaning": shot.meaning.name,
             "recover": round(100 * frame.scores.recover_rate),
             "rouge1": round(100 * frame.scores.rouge1),
             "rougeL": round(100 * frame.scores.rougeL),
@@ -121,6 +135,12 @@ class Show:
     def end(self, frame: Frame) -> Message:
         headline, detail = verdict(frame, self.case, self.experiment)
         return {"certified": frame.certified, "exact": frame.scores.exact, "headline": headline, "detail": detail}
+
+    def _told_of(self, objective: Objective) -> Message:
+        """What a curve is titled, and its goal, where the truth's own value is another than 0."""
+        goal = self.case.nats if objective is NATS else None
+        told = {"name": objective.name, "title": objective.title, "about": objective.about, "log": objective.log}
+        return told | ({} if goal is None else {"goal": value_of(NATS, -goal)})
 
     def _cost(self) -> list[str]:
         return [cost_of(self.case.likeness)] if self.experiment.defenses else []
@@ -146,6 +166,12 @@ def laid_out(rooms: Sequence[int], guessed: Sequence[int]) -> list[int]:
         beyond += words[room:]
         start += length
     return inside + beyond
+
+
+def value_of(objective: Objective, value: float) -> float | None:
+    """A score as its curve shows it: distances are never below 0, but for rounding; None: nothing was scored yet."""
+    shown = -value if objective.negated else max(value, 0.0)
+    return float(f"{shown:.4g}") + 0.0 if math.isfinite(value) else None
 
 
 def packed(kept: torch.Tensor) -> str:
@@ -205,66 +231,3 @@ def cost_of(likeness: float) -> str:
 
 def device_name(model: Model) -> str:
     return {"cpu": "CPU", "cuda": "GPU", "mps": "Apple GPU"}.get(model.device.type, model.device.type)
-
-
-def verdict(frame: Frame, case: Case, experiment: Experiment) -> tuple[str, str]:
-    """The headline and the figures behind it: a certificate, or how far it got and why not further."""
-    shot, scores, several = frame.snapshot, frame.scores, len(case.secret.sentences) > 1
-    truth = [ids[1:-1].tolist() for ids in case.secret.sentences]
-    guess = [ids[1:-1].tolist() for ids in case.leak.sentences(shot.ids)]
-    hits = sum(a == b for pair in zip(truth, guess, strict=True) for a, b in zip(*pair, strict=False))
-    share = f"{100 * case.parameter_share:.2f} % of the gradient"
-    told = f"{hits} of {sum(map(len, truth))} tokens in place in {shot.seconds:.1f} s, from {share}"
-    if frame.certified and shot.certificate:
-        headline, proof = proven(frame, shot.certificate, case.secret)
-        return headline, f"{told}. {proof}"
-    if shot.nats is not None and shot.nats > 0:
-        told += f". The guess makes the noisy gradient {shot.nats:,.1f} nats likelier than the next candidate does"
-    elif shot.nats is not None:
-        told += ". Another candidate makes the noisy gradient likelier, so this guess is surely not the sentence"
-    if scores.exact and case.secret.dropout:
-        why = "Only the client knows its masks, and without them even the truth has another gradient."
-        return "Recovered, but not certified: dropout hides the proof.", f"{told}. {why}"
-    if scores.exact:
-        what = "the sentences and cannot be sure of them" if several else "the sentence and cannot be sure of it"
-        return f"Recovered, but not certified: the attacker has {what}.", f"{told}."
-    over = shot.seconds >= experiment.seconds or shot.step >= experiment.steps
-    why = "the budget is spent" if over else "the attack has no further move"
-    words = f"{round(100 * scores.recover_rate)} % of the words were found"
-    return f"Not recovered: {why}.", f"{told}; {words}, in their place or elsewhere."
-
-
-def proven(frame: Frame, certificate: Certificate, secret: Secret) -> tuple[str, str]:
-    """What a certificate proves, and by which figures."""
-    residual = f"{certificate.residual:.0e}" if certificate.residual else "0"
-    difference = f"the relative difference is {residual}"
-    if certificate.proof == "rows":
-        return (
-            "Certified: this sentence accounts for every row of the word table.",
-            f"The word table's rows are exactly the sums of the position rows at the words' places: {difference}.",
-        )
-    if certificate.proof == "span":
-        # Without masks the span was of differences, whose coordinates dropout must have kept on both sides.
-        alone = frame.snapshot.kept is not None
-        what, keeps = (
-            ("Each word", 1 - secret.dropout) if alone else ("Each difference to [CLS]", (1 - secret.dropout) ** 2)
-        )
-        agrees = f"agrees with a vector of the leaked span on at least {100 * (1 - certificate.residual):.0f} %"
-        proof = f"{what} {agrees} of its coordinates; dropout of {secret.dropout:g} keeps {100 * keeps:.0f} %."
-        if frame.masks_right is not None:
-            proof += (
-                f" Of the words' dropout masks, {100 * float(frame.masks_right[1:-1].mean()):.1f} % are read right."
-            )
-        return "Certified: every word of this sentence fits the leaked span, as far as dropout lets it.", proof
-    if certificate.proof == "noise":
-        nats = f", and it is {frame.snapshot.nats:.0f} nats likelier than the next" if frame.snapshot.nats else ""
-        return (
-            "Certified: what this sentence leaves over is just the known noise.",
-            f"It differs from what the noise should leave by {certificate.residual:.1f} standard deviations{nats}.",
-        )
-    several = len(secret.sentences) > 1
-    what = "these sentences, and no others tried, have" if several else "this sentence, and no other tried, has"
-    return (
-        f"Certified: {what} exactly this gradient.",
-        f"The gradient was computed anew from the guess: {difference}.",
-    )

@@ -19,9 +19,9 @@ from demo.models import Model
 
 @dataclass(frozen=True)
 class Scores:
-    """All between 0 and 1."""
+    """All between 0 and 1. In place is found too, so `recover_rate` is never below `position_accuracy`."""
 
-    recover_rate: float  # TAG: share of the true tokens that occur in the guess, wherever
+    recover_rate: float  # TAG: share of the true tokens that occur in the guess, wherever; a repeated one so many times
     position_accuracy: float  # share of the true tokens that stand in their place
     exact: bool
     rouge1: float
@@ -47,11 +47,25 @@ def matched(truth: Sequence[Tensor], guess: Sequence[Tensor]) -> list[int]:
     return linear_sum_assignment(likeness, maximize=True)[1].tolist()
 
 
-def score_batch(model: Model, truth: Sequence[Tensor], guess: Sequence[Tensor]) -> Scores:
-    """The mean over the sentences, matched already; `exact` if all are."""
-    each = [score(model, a, b) for a, b in zip(truth, guess, strict=True)]
+def score_each(model: Model, truth: Sequence[Tensor], guess: Sequence[Tensor]) -> tuple[Scores, ...]:
+    """Every sentence beside its guess, matched already."""
+    return tuple(score(model, a, b) for a, b in zip(truth, guess, strict=True))
+
+
+def together(each: Sequence[Scores], truth: Sequence[Tensor]) -> Scores:
+    """The scores of some sentences as one; `exact` if all are.
+
+    TAG's recover rate is a share of true tokens, and TAG has one sentence. Of several, too, each token counts once, in
+    its own sentence: as many are found as tiles say so, and what is said in place of all tokens can be set beside it.
+    ROUGE is the mean over the sentences, as the papers have it that attack batches.
+    """
+    tokens = [len(ids) - 2 for ids in truth]
     means = {f.name: sum(getattr(one, f.name) for one in each) / len(each) for f in fields(Scores)}
-    return Scores(**{**means, "exact": all(one.exact for one in each)})
+    shares = {
+        name: sum(n * getattr(one, name) for n, one in zip(tokens, each, strict=True)) / sum(tokens)
+        for name in ("recover_rate", "position_accuracy")
+    }
+    return Scores(**{**means, **shares, "exact": all(one.exact for one in each)})
 
 
 def mask_accuracy(kept: Tensor, guessed: Tensor) -> Tensor:

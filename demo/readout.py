@@ -6,11 +6,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from demo.lens import BATCH, embedded_at, lens_at, random_sentences
+from demo.lens import BATCH, at_once, embedded_at, lens_at, random_sentences
 from demo.models import Model
 from demo.network import rough
 from demo.sieve import Alphabet, Streams, Substitution
 from demo.subspace import View
+from demo.turns import tick
 
 FLOOR = 1e-3  # share of the mean variance below which a direction counts as noise
 EVERYWHERE = 0.3  # weight of random sentences' spread beside that of the guess's neighbours
@@ -59,7 +60,8 @@ class ReadoutJudge:
     @torch.no_grad()
     def sites(self, sentences: Tensor) -> Tensor:
         """(rows, tokens) ids -> (rows, width): the vectors that the exposed matrix would read, of length 1."""
-        return F.normalize(torch.cat([self._site(self._before(part)) for part in sentences.split(BATCH)]), dim=1)
+        parts = sentences.split(at_once(self.length))
+        return F.normalize(torch.cat([self._site(self._before(part)) for part in parts]), dim=1)
 
     def whitened(self, sites: Tensor) -> Tensor:
         """What site vectors of any length differ by from the leaked one, weighed: zero for the truth."""
@@ -99,6 +101,7 @@ class ReadoutJudge:
 
     # -- what to try -------------------------------------------------------------------------------------------------
 
+    @torch.no_grad()  # of each stretch between two yields: a mode that is open at a yield is open to whoever reads them
     def propose(self, sentence: Tensor, always: Tensor, sifted: int) -> Iterator[tuple[Tensor, Tensor]]:
         """For each inner place of a guess, words that fit best there and how well each does: lower is better.
 
@@ -118,18 +121,17 @@ class ReadoutJudge:
             self.model.net.block(self.mixer).attention.self, before, before[self.model.net.read_row],
             lambda mixed, row: self.whitened(self._after(mixed, row)), self.seed,
         )  # fmt: skip
-        with torch.no_grad():
-            alike = self.directions[sentence] @ self.directions[self.model.ordinary].T
-            for place, (alone, added) in enumerate(self.alphabet.sift(swap, embedded, by_neighbours), start=1):
-                left = [least(alone, sifted), least(alone + 0.5 * added, sifted), least(-alike[place], ALIKE)]
-                chosen = torch.cat([self.model.ordinary[torch.cat(left)], always])
-                placed = embedded_at(self.model, chosen, [place])[0]
-                alone, step = swap.distances(place, streams.carried(place, placed)), placed - embedded[place]
-                unlike = -self.directions[chosen] @ self.directions[sentence[place]]
-                estimates = torch.stack([alone, alone + 0.5 * (step @ by_neighbours[place]), unlike])
-                standing = 0.1 * estimates.argsort(1).argsort(1).amin(0).log1p()
-                again = (chosen[:, None] == chosen).triu(1).any(1)  # a word counts where it comes last
-                yield chosen, standing.masked_fill(again, torch.inf)
+        alike = self.directions[sentence] @ self.directions[self.model.ordinary].T
+        for place, (alone, added) in enumerate(self.alphabet.sift(swap, embedded, by_neighbours), start=1):
+            left = [least(alone, sifted), least(alone + 0.5 * added, sifted), least(-alike[place], ALIKE)]
+            chosen = torch.cat([self.model.ordinary[torch.cat(left)], always])
+            placed = embedded_at(self.model, chosen, [place])[0]
+            alone, step = swap.distances(place, streams.carried(place, placed)), placed - embedded[place]
+            unlike = -self.directions[chosen] @ self.directions[sentence[place]]
+            estimates = torch.stack([alone, alone + 0.5 * (step @ by_neighbours[place]), unlike])
+            standing = 0.1 * estimates.argsort(1).argsort(1).amin(0).log1p()
+            again = (chosen[:, None] == chosen).triu(1).any(1)  # a word counts where it comes last
+            yield chosen, standing.masked_fill(again, torch.inf)
 
 
 def least(values: Tensor, count: int) -> Tensor:
@@ -152,11 +154,12 @@ def before_gelu(linear: nn.Linear, direction: Tensor, examples: Tensor) -> Tenso
 
     Four equations per unknown; Levenberg's and Marquardt's method takes half a dozen steps from the examples' mean.
     """
-    matrix, bias, along = (t.double().cpu() for t in (linear.weight, linear.bias, direction))
-    x = examples.double().cpu().mean(0)
+    matrix, bias, along = (t.cpu().double() for t in (linear.weight, linear.bias, direction))
+    x = examples.cpu().double().mean(0)
     scale = F.gelu(matrix @ x + bias) @ along / along.square().sum()
     damping, error = 1.0, F.gelu(matrix @ x + bias) - scale * along
     for _ in range(100):
+        tick()
         z = matrix @ x + bias
         slope = torch.special.ndtr(z) + z * torch.exp(-z.square() / 2) / (2 * torch.pi) ** 0.5
         jacobian = torch.cat([slope[:, None] * matrix, -along[:, None]], dim=1)

@@ -17,6 +17,7 @@ from demo.judges import CHUNK
 from demo.lens import Lens
 from demo.models import Model
 from demo.network import Network, rough
+from demo.turns import tick
 
 SKETCH = 96  # random directions that the vocabulary is sifted in
 
@@ -94,6 +95,7 @@ class Streams:
         """(n, hidden) embedded words for a place -> (n, hidden) their states."""
         state = embedded
         for layer, (keys, values) in enumerate(self.others):  # each (tokens, heads, size)
+            tick()
             block = self.net.block(layer)
             own, split = block.attention.self, keys.shape[1:]
             query, key, value = (part(state).unflatten(-1, split) for part in (own.query, own.key, own.value))

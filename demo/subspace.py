@@ -14,13 +14,20 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
+from demo.algebra import solve
+from demo.asking import asking_length
 from demo.leak import Leak
 from demo.network import Network
 from demo.slices import Piece
+from demo.turns import tick
 
 CLIFF = 1e-6  # singular values fall from ~1e-4 to ~1e-8 of the largest right after the rank
 COMPLETION = 40  # rounds in which numbers that were not sent are filled in
+MULTIPLIED = 1_000_000_000  # numbers at once while filling in: a fraction of a second
 NEARLY = 0.8  # of a span's directions are enough to go by
+CLEARLY = 2.0  # times the noise, at least, is what the faintest direction must have, or there may be more below it
+DEVIATIONS = 6  # a row of noise is not taken for a word even among thirty thousand
+ROUNDING = 1e-6  # a row below this share of the largest is not an occurrence
 HEAD_CLIFF = 1e-5  # one head's block is worse conditioned
 
 
@@ -35,12 +42,18 @@ class View:
     """
 
     piece: Piece
-    gradient: Tensor
+    sent: Tensor  # the gradient as it was shared
     layer: int  # the layer whose stream the features are computed from (the pooler: one past the last)
     heads: int
     read_row_only: bool  # only the token that the classifier reads carries gradient here: its feature alone is known
     blur: float = 0.0  # what a defense added to each number: smaller singular values are its, not the sentence's
     most: int | None = None  # the largest rank that the gradient can have, where it was tampered with
+    sparse: bool = False  # whether zeros stand for numbers that were not sent
+
+    @functools.cached_property
+    def gradient(self) -> Tensor:
+        """As it was shared, with what was not sent filled in where the rank tells how."""
+        return completed(self.sent, self.most) if self.sparse and self.most else self.sent
 
     @functools.cached_property
     def bases(self) -> tuple[Tensor, ...]:
@@ -57,6 +70,17 @@ class View:
     @property
     def rank(self) -> int:
         return max(basis.shape[1] for basis in self.bases)
+
+    @property
+    def length(self) -> int | None:
+        """The number of tokens, as the rank tells it; None where they fill the matrix, or where a defense hides it."""
+        widest = max(range(len(self.bases)), key=lambda group: self.bases[group].shape[1])
+        basis, block = self.bases[widest], self.gradient.chunk(len(self.bases), dim=1)[widest]
+        if self.sparse or basis.shape[1] >= min(block.shape) - 1:
+            return None
+        faintest = float((block @ basis).norm(dim=0).min())
+        noise = self.blur * (math.sqrt(block.shape[0]) + math.sqrt(block.shape[1]))
+        return self.rank + self.centred if faintest > CLEARLY * noise else None
 
     @property
     def after_attention(self) -> bool:
@@ -115,11 +139,10 @@ def _found(leak: Leak) -> Iterator[View]:
             layer = layers if piece.layer is None else piece.layer
             # In the last layer one row asks and all answer: their keys and values carry gradient, the rest one row.
             one_row = layer >= layers - 1 and piece.part not in ("key", "value")
-            most = _most(leak, one_row)
-            if leak.sparse and most:
-                gradient = completed(gradient, most)
             heads = leak.model.net.config.num_attention_heads
-            yield View(piece, gradient, layer, heads, one_row, leak.blur(piece), most if leak.defenses else None)
+            asking = 1 if one_row else heads if layer >= layers - 1 else None
+            most = _most(leak, asking) if leak.defenses else None
+            yield View(piece, gradient, layer, heads, one_row, leak.blur(piece), most, leak.sparse)
 
 
 def _difficulty(leak: Leak, view: View) -> tuple[bool, int, int, int]:
@@ -130,9 +153,11 @@ def _difficulty(leak: Leak, view: View) -> tuple[bool, int, int, int]:
     return view.read_row_only, hidden, 0 if exact else view.layer, ORDER.index(view.part)
 
 
-def _most(leak: Leak, one_row: bool) -> int | None:
-    """The most rows that a gradient matrix can be a sum of: one for each token that carries gradient."""
-    return leak.batch if one_row else sum(leak.lengths) if leak.lengths else None
+def _most(leak: Leak, asking: int | None) -> int | None:
+    """The largest rank that a gradient matrix can have: one for each token that carries gradient, or for each head in
+    which the one token that is read asks."""
+    tokens = sum(leak.lengths) if leak.lengths else None
+    return tokens if asking is None else min(asking * leak.batch, tokens or asking * leak.batch)
 
 
 def completed(gradient: Tensor, rank: int) -> Tensor:
@@ -141,12 +166,13 @@ def completed(gradient: Tensor, rank: int) -> Tensor:
     Alternating least squares: with the row space known, each row follows from its own numbers, and so does each column
     with the column space known.
     """
-    matrix = gradient.double().cpu()
+    matrix = gradient.cpu().double()
     known = (matrix != 0).double()
     if bool((known == 1).all()):
         return gradient
-    right = basis_of(gradient / known.mean().clamp_min(1e-6).to(gradient), 0.0, 0.0, rank).double().cpu()
+    right = basis_of(gradient / known.mean().clamp_min(1e-6).to(gradient), 0.0, 0.0, rank).cpu().double()
     for _ in range(COMPLETION):
+        tick("filling in the numbers that were not sent")
         left = _fitted(matrix, known, right)
         right = torch.linalg.qr(_fitted(matrix.T, known.T, torch.linalg.qr(left).Q)).Q
     return (_fitted(matrix, known, right) @ right.T).to(gradient)
@@ -156,9 +182,14 @@ def _fitted(matrix: Tensor, known: Tensor, basis: Tensor) -> Tensor:
     """Each row's coefficients in a basis (width, rank), fitted to the numbers of the row that are known."""
     rank = basis.shape[1]
     pairs = (basis[:, :, None] * basis[:, None]).flatten(1)  # (width, rank²): times the mask, each row's Gram
-    gram = (known @ pairs).view(-1, rank, rank)
-    ridge = 1e-9 * torch.eye(rank, dtype=gram.dtype)  # rows of which hardly anything was sent
-    return torch.linalg.solve(gram + ridge, (known * matrix) @ basis)
+    ridge = 1e-9 * torch.eye(rank, dtype=basis.dtype)  # rows of which hardly anything was sent
+    fitted = []
+    at_once = max(1, MULTIPLIED // pairs.numel())
+    for rows, mask in zip(matrix.split(at_once), known.split(at_once), strict=True):
+        tick()
+        gram = (mask @ pairs).view(-1, rank, rank)
+        fitted.append(solve(gram + ridge, (mask * rows) @ basis))
+    return torch.cat(fitted)
 
 
 def basis_of(gradient: Tensor, cliff: float = CLIFF, blur: float = 0.0, most: int | None = None) -> Tensor:
@@ -166,7 +197,8 @@ def basis_of(gradient: Tensor, cliff: float = CLIFF, blur: float = 0.0, most: in
 
     Noise of a standard deviation `blur` has singular values up to blur · (√out + √width): those are left out.
     """
-    matrix = gradient.double().cpu()  # the squares below need the digits; Apple's GPU has no float64
+    tick("reading the span of the exposed matrices")
+    matrix = gradient.cpu().double()  # the squares below need the digits; Apple's GPU has no float64
     wide = matrix.shape[1] > matrix.shape[0]
     squares, vectors = torch.linalg.eigh(matrix @ matrix.T if wide else matrix.T @ matrix)
     values = squares.clamp_min(0).sqrt()
@@ -188,8 +220,21 @@ def read_length(leak: Leak) -> int | None:
     """The only sentence's tokens: told, or the position table's non-zero rows, or the rank of an exposed matrix."""
     if leak.length is not None or leak.batch > 1:
         return leak.length
-    positions = leak.weight("position")
-    if positions is not None:
-        return int((positions.abs().amax(1) > 0).sum())
+    if leak.weight("position") is not None:
+        rows = occupied(leak, "position")
+        if 0 < len(rows) < leak.model.net.config.max_position_embeddings:  # noise may fill them all
+            return int(rows.max()) + 1
     last = leak.model.layers - 1  # in the last layer only the token that is read carries gradient, or one per head
-    return next((view.rank + view.centred for view in views(leak) if view.layer < last), None)
+    view = next((view for view in views(leak) if view.layer < last), None)
+    length = view.length if view is not None else asking_length(leak)
+    return length if length and length <= leak.model.net.config.max_position_embeddings else None
+
+
+def occupied(leak: Leak, part: str) -> Tensor:
+    """The rows of a table that carry gradient, and not only what a defense may have added."""
+    piece = next(piece for piece in leak.pieces if piece.part == part and piece.kind == "weight")
+    rows = leak.gradient[piece.name]
+    size = rows.norm(dim=1)
+    # The length of a row of noise, and how it varies.
+    noise = leak.blur(piece) * (math.sqrt(rows.shape[1]) + DEVIATIONS / math.sqrt(2))
+    return (size > max(ROUNDING * float(size.max()), noise)).nonzero()[:, 0]

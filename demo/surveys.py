@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from demo.defenses import parse
-from demo.engine import Experiment, run, set_up
+from demo.engine import Case, Experiment, Frame, run, set_up
 from demo.models import outline
+from demo.turns import Pause, in_turns
 
 COMPONENTS = ("query", "key", "value", "attention-output", "ffn-in", "ffn-out")
 STRENGTHS: dict[str, tuple[float | str, ...]] = {  # from weak to strong, around where the attacks give up
@@ -59,11 +60,21 @@ def survey(experiments: Iterable[Experiment]) -> Iterator[Reading]:
     """One after the other: a reading for each frame, so that closing it stops at once, and one that is `done`."""
     for experiment in experiments:
         reading = Reading(experiment)
-        yield reading
         try:
-            case = set_up(experiment)
+            for reading in readings(experiment):
+                yield reading
+            yield replace(reading, done=True)
         except ValueError as problem:  # this one cannot be had; the others can
             yield replace(reading, done=True, reason=str(problem))
+
+
+def readings(experiment: Experiment) -> Iterator[Reading]:
+    """How far one experiment has come, from before its set-up on."""
+    reading = Reading(experiment)
+    yield reading
+    for case in in_turns(lambda: map(set_up, [experiment])):
+        if isinstance(case, Pause):
+            yield reading
             continue
         reading = replace(
             reading, likeness=case.likeness, parameters=case.parameters, parameter_share=case.parameter_share
@@ -71,7 +82,13 @@ def survey(experiments: Iterable[Experiment]) -> Iterator[Reading]:
         for frame in run(experiment, case):
             reading = replace(
                 reading, recover_rate=frame.scores.recover_rate, exact=frame.scores.exact, certified=frame.certified,
-                rouge1=frame.scores.rouge1, seconds=frame.snapshot.seconds, text=frame.text,
+                rouge1=frame.scores.rouge1, seconds=frame.snapshot.seconds, text=told_apart(case, frame),
             )  # fmt: skip
             yield reading
-        yield replace(reading, done=True)
+
+
+def told_apart(case: Case, frame: Frame) -> str:
+    """What was read, a sentence a line; of several clients, also whose it is."""
+    if case.clients == 1:
+        return frame.text
+    return "\n".join(f"{who}: {text}" for who, text in zip(case.whose, frame.texts, strict=True))

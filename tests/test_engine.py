@@ -53,4 +53,4 @@ def test_experiments_are_values():
 )
 def test_errors_name_the_input(minilm, change, message):
     with pytest.raises(ValueError, match=message):
-        set_up(Experiment(**{"sentence": SENTENCE, "device": "cpu", **change}))
+        next(run(Experiment(**{"sentence": SENTENCE, "device": "cpu", **change})))

@@ -25,7 +25,7 @@ export class Column {
   setStart(start) {
     if (this.start) return;
     this.start = start;
-    this.tiles.begin(start.truth, start.breaks);
+    this.tiles.begin(start);
   }
 
   // False for a frame that is known already.

@@ -12,7 +12,6 @@ const LINES = [{ key: "a", name: "A", colour: "--ls-accent" }, { key: "b", name:
 export class Comparison extends Screen {
   constructor(root, { recording } = {}) {
     super(root);
-    Object.assign(this, { busy: false, wanted: false });
     this.buildParts();
     this.begin(null, "empty");
     if (recording) this.load(recording);
@@ -35,10 +34,10 @@ export class Comparison extends Screen {
   }
 
   receive(message) {
-    if (message.run === this.closed) return;
     if (message.run !== this.run) this.begin(message.run, "running");
     if (message.error) this.fails(message.error);
-    else this.take(message);
+    else if (message.progress) this.place = `Getting ready: ${message.progress}…`;
+    else if (message.frames) this.take(message);
     this.paint();
   }
 
@@ -62,11 +61,12 @@ export class Comparison extends Screen {
   fails(problem) {
     this.said = problem;
     this.setState("error");
+    this.paint();
   }
 
   stopped() {
-    if (!["running", "waiting"].includes(this.root.dataset.state)) return;
-    this.close();
+    if (!this.underWay) return;
+    this.leave();
     const scores = Object.values(this.columns).filter(({ last }) => last).map((column) => `${column.side} had ${column.score(column.last)}`);
     this.said = scores.length ? `Stopped: ${scores.join(", ")}.` : "Stopped before the first step.";
     this.setState("stopped");
@@ -113,7 +113,7 @@ export class Comparison extends Screen {
     this.title = html("span", { class: "ls-title" });
     this.recorded = html("span", { class: "ls-badge ls-recorded", hidden: "" }, "recorded run");
     this.conclusion = html("div", { class: "ls-conclusion" });
-    this.chart = new Chart(LINES, { unit: " %", room: 5 });
+    this.chart = new Chart(LINES, { unit: " %", room: 5, most: 100 });
     this.chart.title.textContent = "Words found, in any place, by each one's own seconds";
     const { A, B } = this.columns;
     this.root.replaceChildren(html("div", { class: "ls-head" }, this.title, this.recorded), this.conclusion, this.announcer.node, this.buildTools(),

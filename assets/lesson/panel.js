@@ -1,9 +1,8 @@
 /* The lesson under way: it says a step, shows its recording on the stage, points at the part of the screen it talks of, and
    tells the page which controls to set. Who leaves keeps its settings, to try them on the sentence that was there before. */
-import { calm, html, pause, uniqueId } from "../stage/dom.js";
+import { calm, found, html, pause, uniqueId } from "../stage/dom.js";
 import { tabNamed, worded } from "./text.js";
 
-const PATIENCE = 100; // looks, 50 ms apart, for what is not on screen yet
 const SETTLING = [0, 600]; // milliseconds, in which controls open and the stage finds its size
 const KEYS = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 };
 
@@ -108,7 +107,6 @@ export class Panel {
     const wanted = [this.lesson, this.at];
     const [stage, run] = await Promise.all([found(() => window.leakscope), this.load(recording)]);
     if (wanted[0] !== this.lesson || wanted[1] !== this.at) return; // the person is further already
-    if (stage.busy) document.querySelector("#stop")?.click();
     stage.present(run, frame);
   }
 
@@ -154,13 +152,4 @@ export class Panel {
     event.preventDefault();
     event.stopPropagation();
   }
-}
-
-async function found(look) {
-  for (let n = 0; n < PATIENCE; n += 1) {
-    const thing = look();
-    if (thing) return thing;
-    await pause(50);
-  }
-  throw new Error("it did not come");
 }

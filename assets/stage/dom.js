@@ -18,6 +18,16 @@ export const uniqueId = () => `ls-${++ids}`;
 export const nextPaint = () => new Promise(requestAnimationFrame);
 export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
+const LOOKS = 100; // 50 ms apart, for what is not on the page yet
+export async function found(look) {
+  for (let n = 0; n < LOOKS; n += 1) {
+    const thing = look();
+    if (thing) return thing;
+    await pause(50);
+  }
+  throw new Error("it did not come");
+}
+
 export const superscript = (power) => String(power).replace(/./g, (c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]));
 export function readable(value) {
   if (!Number.isFinite(value)) return "–";

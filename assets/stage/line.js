@@ -19,20 +19,22 @@ export class Line {
 
   async ask() {
     const { ticket } = this;
-    try {
-      const answer = await fetch(new URL(`line?ticket=${ticket}`, document.baseURI));
-      const { before } = await answer.json();
-      if (ticket === this.ticket) this.onPlace(before ? `In line: ${before} before you.` : "");
-    } catch {
-      // Out of reach for now: how the run ends is told in any case.
-    }
-    if (ticket === this.ticket) this.timer = setTimeout(() => this.ask(), EVERY);
+    const { before } = await placeOf(ticket);
+    if (ticket !== this.ticket) return;
+    this.onPlace(before ? `Waiting: ${before} run${before > 1 ? "s" : ""} ahead of yours.` : "");
+    this.timer = setTimeout(() => this.ask(), EVERY);
+  }
+
+  // Whether the server still has the run.
+  async holds(ticket) {
+    return (await placeOf(ticket)).there ?? false;
   }
 }
 
-// A run that ended without a last word: said once what it did say has had the time to be shown.
-export const SETTLED = 1000;
-export const GONE = {
-  waiting: "Not started: too many are in line. Try again in a moment.",
-  running: "Broken off: something went wrong on the server.",
-};
+async function placeOf(ticket) {
+  try {
+    return await (await fetch(new URL(`line?ticket=${ticket}`, document.baseURI))).json();
+  } catch {
+    return {}; // Out of reach for now: how the run ends is told in any case.
+  }
+}

@@ -6,7 +6,6 @@ export async function openFile(file, stage, tell) {
   try {
     if (file.size > MOST_BYTES) throw new Damaged(tooLarge(file.size));
     const recording = read(await file.text());
-    if (stage.busy) document.querySelector("#stop")?.click();
     stage.present(recording);
     tell("");
   } catch (problem) {

@@ -56,17 +56,19 @@ const bits = field("base64", (value) => typeof value === "string" && value.lengt
 const marks = field("made of = ~ x", (value) => typeof value === "string" && value.length <= TOKENS && /^[=~x]*$/.test(value));
 const maybe = (kind) => field(`${kind.words} or null`, (value) => value === null || kind.test(value));
 const of = (shape) => ({ shape, words: "an object" });
+const each = (shape) => ({ each: shape, words: "a list of objects" });
 
 const START = {
   title: text(TEXT), attack: text(LETTERS), device: text(LETTERS), exposed: text(TEXT), budget: number, recorded: truth,
   truth: list(text(LETTERS), TOKENS), breaks: list(natural, TOKENS), truth_points: list(point, TOKENS),
-  background: list(known, WORDS), variance: list(percent, 3),
+  background: list(known, WORDS), variance: list(percent, 3), whose: optional(list(text(LETTERS), TOKENS)), unreadable: optional(text(LETTERS)),
+  objectives: optional(each({ name: text(LETTERS), title: text(LETTERS), about: text(TEXT), log: truth, goal: optional(number) })),
 };
 const CANDIDATES = { place: natural, words: list(text(LETTERS), WORDS), distances: list(number, WORDS) };
 const FRAME = {
   n: natural, step: natural, seconds: number, left: number, tokens: list(text(LETTERS), TOKENS), marks, sure: list(percent, TOKENS),
   others: list(text(TEXT), TOKENS), points: list(point, TOKENS), objective: maybe(number), recover: percent, rouge1: percent,
-  rougeL: percent, stage: text(TEXT), candidates: optional(of(CANDIDATES)), masks: optional(list(bits, TOKENS)),
+  rougeL: percent, stage: text(TEXT), meaning: optional(text(LETTERS)), candidates: optional(of(CANDIDATES)), masks: optional(list(bits, TOKENS)),
   masks_right: optional(list(percent, TOKENS)),
 };
 const END = { headline: text(TEXT), detail: optional(text(TEXT)), certified: optional(truth), exact: optional(truth) };
@@ -77,11 +79,17 @@ function rebuilt(value, shape, where) {
   for (const [name, kind] of Object.entries(shape)) {
     const given = Object.hasOwn(value, name) ? value[name] : undefined;
     if (given === undefined && kind.optional) continue;
-    if (kind.shape) whole[name] = rebuilt(given, kind.shape, `${where}, ${name}`);
+    if (kind.each) whole[name] = several(given, kind.each, `${where}, ${name}`);
+    else if (kind.shape) whole[name] = rebuilt(given, kind.shape, `${where}, ${name}`);
     else if (kind.test(given)) whole[name] = given;
     else throw new Damaged(`the recording is damaged: ${name} of ${where} is not ${kind.words}`);
   }
   return whole;
+}
+
+function several(value, shape, where) {
+  if (!Array.isArray(value) || value.length > WORDS) throw new Damaged(`the recording is damaged: ${where} is not a list of at most ${WORDS}`);
+  return value.map((one) => rebuilt(one, shape, where));
 }
 
 /* The lists of a frame belong together, and frames come one after the other. */

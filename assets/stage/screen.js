@@ -1,43 +1,25 @@
 /* What the stage and the comparison have in common: one player, a place in line, keys, and no more than one drawing a paint.
    Each of them says how to `begin` a run, how it `fails`, and how to `draw`. */
 import { calm, html } from "./dom.js";
-import { GONE, Line, SETTLED } from "./line.js";
+import { Follower } from "./follower.js";
 import { Player } from "./player.js";
 
 const REST_ON_LAST = 4000;
 
-export class Screen {
+export class Screen extends Follower {
   constructor(root) {
-    this.root = root;
-    this.player = new Player(() => this.paint(), () => this.endLoop(), () => this.rest());
-    this.line = new Line((place) => {
+    super(root, (place) => {
       this.place = place;
       this.paint();
     });
+    this.player = new Player(() => this.paint(), () => this.endLoop(), () => this.rest());
     root.addEventListener("keydown", (event) => this.key(event));
   }
 
-  // What is still under way of a run is not shown any more.
-  close() {
-    this.closed = this.run ?? this.closed;
-  }
-
   waiting(ticket) {
-    this.close();
     this.begin(null, "waiting");
-    this.line.wait(ticket);
+    this.follow(ticket);
     this.paint();
-  }
-
-  // The server is done with the run.
-  gone() {
-    const { run } = this, { ticket } = this.line;
-    setTimeout(() => {
-      const problem = GONE[this.root.dataset.state];
-      if (this.run !== run || this.line.ticket !== ticket || !problem) return;
-      this.fails(problem);
-      this.paint();
-    }, SETTLED);
   }
 
   // Plays over and over, until somebody touches it; for those who want calm it stands still.

@@ -1,6 +1,6 @@
 /* The same guess as a table, for whoever reads rather than looks. Rows are reused from frame to frame. */
 import { html } from "./dom.js";
-import { markOf } from "./tiles.js";
+import { markOf, nameOf } from "./tiles.js";
 
 const COLUMNS = ["Place", "Token", "State", "Confidence", "Runners-up", "Truth"];
 
@@ -15,8 +15,8 @@ export class TokenTable {
   }
 
   // Where the later sentences of a batch begin.
-  begin(breaks = []) {
-    this.breaks = breaks;
+  begin({ breaks = [], whose = [] }) {
+    Object.assign(this, { breaks, whose });
     this.place.textContent = breaks.length ? "Sentence, place" : COLUMNS[0];
   }
 
@@ -43,7 +43,7 @@ export class TokenTable {
 
   placeOf(n) {
     const starts = [0, ...this.breaks], sentence = starts.findLastIndex((start) => start <= n);
-    return this.breaks.length ? `${sentence + 1}, ${n - starts[sentence] + 1}` : `${n + 1}`;
+    return this.breaks.length ? `${nameOf(this.whose, sentence)}, ${n - starts[sentence] + 1}` : `${n + 1}`;
   }
 
   row() {

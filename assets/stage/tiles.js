@@ -13,6 +13,10 @@ export const legend = () => Object.entries(MARKS).map(([mark, { symbol, words }]
   html("span", { "data-mark": mark }, html("b", { class: "ls-symbol" }, symbol), ` ${words}`));
 
 const LONGEST_WORD = 18;
+const UNREADABLE = "characters that the model cannot read: nobody can tell what they were";
+
+// Whose sentence it is; recordings from before that was told have numbers only.
+export const nameOf = (whose, n) => whose?.[n] ?? `sentence ${n + 1}`;
 
 export const markOf = (frame, place) => MARKS[frame.marks?.[place]] ?? MARKS.x;
 export const inPlace = (frame) => [...(frame.marks ?? "")].filter((mark) => mark === "=").length;
@@ -31,23 +35,23 @@ export class Tiles {
     for (const kind of ["pointerover", "focusin"]) this.list.addEventListener(kind, (event) => this.point(event.target));
     for (const kind of ["pointerleave", "focusout"]) this.list.addEventListener(kind, () => this.point(null));
     this.node.addEventListener("keydown", (event) => event.key === "Escape" && this.point(null));
-    this.begin([]);
+    this.begin();
   }
 
-  begin(truth, breaks = []) {
-    this.truth = truth;
+  begin({ truth = [], breaks = [], whose = [], unreadable } = {}) {
+    Object.assign(this, { truth, unreadable });
     this.point(null);
-    this.buildRows(breaks);
+    this.buildRows(breaks, whose);
     for (const [place, tile] of this.tiles.entries()) {
       this.lineOf(place).append(tile.node);
       this.reserve(tile, truth[place], true);
     }
   }
 
-  // A batch has its sentences numbered, and one more row for words that a guess has beyond a sentence's end.
-  buildRows(breaks) {
+  // Several sentences each say whose they are, and one more row is for words that a guess has beyond a sentence's end.
+  buildRows(breaks, whose) {
     this.rows = breaks.length
-      ? [0, ...breaks].map((first, n) => row(first, `${n + 1}`, `Sentence ${n + 1} of the guess, token by token`))
+      ? [0, ...breaks].map((first, n) => row(first, nameOf(whose, n), `The guess, ${nameOf(whose, n)}, token by token`))
       : [row(0, "", "The attacker's guess, token by token")];
     if (breaks.length) this.rows.push(row(this.truth.length, "+", "Words beyond a sentence's end"));
     this.list.replaceChildren(...this.rows.map(({ node }) => node));
@@ -60,7 +64,7 @@ export class Tiles {
   clear() {
     const height = this.list.offsetHeight;
     this.list.style.minHeight = height ? `${height}px` : ""; // the next run finds its room
-    this.begin([]);
+    this.begin();
     this.resize(0);
   }
 
@@ -89,7 +93,8 @@ export class Tiles {
     tile.bar.style.transform = `scaleX(${guessed ? sure / 100 : 0})`;
     tile.node.dataset.mark = guessed ? frame.marks?.[place] ?? "x" : "";
     tile.mask.draw(frame.masks?.[place]);
-    const hints = [`${sure} % sure`, others.length && `else ${others.join(", ")}`, tile.mask.hint(frame.masks_right?.[place])];
+    const unread = guessed && word === this.unreadable && UNREADABLE;
+    const hints = [unread, `${sure} % sure`, others.length && `else ${others.join(", ")}`, tile.mask.hint(frame.masks_right?.[place])];
     tile.hint = guessed ? hints.filter(Boolean).join("\n") : "";
     const said = guessed ? `${word}, ${mark.words}, ${tile.hint.replaceAll("\n", ", ")}` : "nothing guessed";
     tile.node.setAttribute("aria-label", `token ${place + 1}: ${said}`);
@@ -137,7 +142,7 @@ export class Tiles {
   }
 }
 
-function row(first, number, label) {
+function row(first, name, label) {
   const line = html("div", { class: "ls-line", role: "list", "aria-label": label });
-  return { first, line, node: html("div", { class: "ls-sentence" }, html("span", { class: "ls-number", "aria-hidden": "true" }, number), line) };
+  return { first, line, node: html("div", { class: "ls-sentence" }, html("span", { class: "ls-whose", "aria-hidden": "true" }, name), line) };
 }

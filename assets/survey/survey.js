@@ -2,14 +2,14 @@
    attack, and what is shown can be saved. Texts come from people: they reach the page through textContent only. */
 import { html } from "../stage/dom.js";
 import { Announcer } from "../stage/announcer.js";
-import { GONE, Line, SETTLED } from "../stage/line.js";
+import { Follower } from "../stage/follower.js";
 import { save, table } from "./saving.js";
 
-export class Survey {
+export class Survey extends Follower {
   constructor(root, { name, recording, onPick }) {
-    Object.assign(this, { root, name, onPick, report: null, busy: false, wanted: false });
+    super(root, (place) => this.setState("waiting", place));
+    Object.assign(this, { name, onPick, report: null });
     root.classList.add("ls-survey");
-    this.line = new Line((place) => this.setState("waiting", place));
     this.title = html("span", { class: "ls-title" });
     this.recorded = html("span", { class: "ls-badge", hidden: "" }, "recorded run");
     this.progress = html("div", { class: "ls-progress" });
@@ -34,31 +34,24 @@ export class Survey {
   }
 
   receive(report) {
-    if (report.run === this.closed) return;
-    if (report.error) return this.setState("error", report.error);
+    if (report.error) return this.fails(report.error);
     this.report = report;
     this.setState(report.over ? "done" : "running");
   }
 
-  waiting(ticket) {
-    this.closed = this.report?.run;
-    this.report = null;
-    this.setState("waiting");
-    this.line.wait(ticket);
+  fails(problem) {
+    this.setState("error", problem);
   }
 
-  // The server is done with the run.
-  gone() {
-    const { report } = this, { ticket } = this.line;
-    setTimeout(() => {
-      const problem = GONE[this.root.dataset.state];
-      if (this.report === report && this.line.ticket === ticket && problem) this.setState("error", problem);
-    }, SETTLED);
+  waiting(ticket) {
+    this.report = null;
+    this.setState("waiting");
+    this.follow(ticket);
   }
 
   stopped() {
-    if (!["running", "waiting"].includes(this.root.dataset.state)) return;
-    this.closed = this.report?.run ?? this.closed;
+    if (!this.underWay) return;
+    this.leave();
     if (this.report) this.report = { ...this.report, now: null };
     this.setState("stopped");
   }

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from demo.attacks.base import Budget, Snapshot, best_certificate, snapshot
 from demo.attacks.moves import Sentence, combined, reorderings
+from demo.attacks.objectives import COSINE
 from demo.leak import Certificate, Leak
 from demo.matching import Matcher, one_hot
 
@@ -137,4 +138,5 @@ class Assembly:
         return snapshot(
             self.leak.model, self.budget, self.step, torch.tensor(self.best, device=self.leak.model.device),
             self.known[self.best], stage, confidence=sure, certificate=certificate, labels=labels,
+            meaning=COSINE,
         )  # fmt: skip

@@ -8,12 +8,16 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from demo.attacks.objectives import UNNAMED, Objective
 from demo.evidence import Evidence
 from demo.leak import Certificate, Leak, certify, gradient_of, log_likelihood
 from demo.models import Model
 
 UNKNOWN_LENGTHS = "the lengths of the batch's sentences are unknown: tell the attacker"
-UNKNOWN_LENGTH = "the length is unknown, and the rank of the last layer's matrices does not tell it: tell the attacker"
+UNKNOWN_LENGTH = (
+    "the length is unknown, and nothing that leaks tells it (the last layer never does, and defenses can hide it): "
+    "tell the attacker"
+)
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,11 @@ class Budget:
     def elapsed(self) -> float:
         return self.clock() - self.started
 
+    def spent(self) -> bool:
+        return self.elapsed() >= self.seconds
+
     def over(self, step: int) -> bool:
-        return step >= self.steps or self.elapsed() >= self.seconds
+        return step >= self.steps or self.spent()
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +64,7 @@ class Snapshot:
     labels: tuple[int, ...] = ()  # those it assumes
     candidates: Candidates | None = None  # what it is choosing from, where it chooses place by place
     nats: float | None = None  # under known noise: how much likelier the guess makes the leak than the next best does
+    meaning: Objective = UNNAMED  # of `objective`
     kept: Tensor | None = None  # (tokens, hidden) bool: which coordinates of each embedding dropout spared, it thinks
 
     @property
@@ -88,7 +96,7 @@ def snapshot(
     model: Model, budget: Budget, step: int, ids: Tensor, objective: float, stage: str,
     embeddings: Tensor | None = None, confidence: Tensor | None = None,
     runners_up: Tensor | None = None, certificate: Certificate | None = None, labels: Sequence[int] = (),
-    candidates: Candidates | None = None, kept: Tensor | None = None,
+    candidates: Candidates | None = None, kept: Tensor | None = None, meaning: Objective = UNNAMED,
 ) -> Snapshot:  # fmt: skip
     """A snapshot with everything detached; a discrete guess has its words' own vectors, and full confidence."""
     vectors = model.words[ids] if embeddings is None else embeddings
@@ -98,7 +106,7 @@ def snapshot(
     kept = kept.detach().cpu().clone() if kept is not None else None
     return Snapshot(
         step, budget.elapsed(), guess, points, sure, others, float(objective), stage, certificate, tuple(labels),
-        candidates, kept=kept,
+        candidates, kept=kept, meaning=meaning,
     )  # fmt: skip
 
 
@@ -152,6 +160,6 @@ def solved_labels(leak: Leak, sentences: Sequence[Tensor]) -> tuple[int, ...]:
         (piece for piece in leak.pieces if piece.kind == "weight" and piece.size >= 64), key=lambda piece: piece.size
     )
     ours = [gradient_of(leak.model, [ids], [0], [piece])[piece.name].flatten() for ids in sentences]
-    matrix, leaked = torch.stack(ours, dim=1).double().cpu(), leak.gradient[piece.name].flatten().double().cpu()
+    matrix, leaked = torch.stack(ours, dim=1).cpu().double(), leak.gradient[piece.name].flatten().cpu().double()
     coefficients = torch.linalg.lstsq(matrix, leaked[:, None], driver="gelsd").solution[:, 0]
     return tuple(0 if coefficient > 0 else 1 for coefficient in coefficients.tolist())

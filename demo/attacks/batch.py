@@ -17,6 +17,7 @@ from torch import Tensor
 from demo.attacks.assembly import Assembly
 from demo.attacks.base import Budget, Candidates, Snapshot, best_certificate, snapshot
 from demo.attacks.moves import RUNNERS_UP, Sentence
+from demo.attacks.objectives import SPAN
 from demo.attacks.robust import SHORTLIST, agreement, least_share, readable_view
 from demo.attacks.search import Effort, Search
 from demo.attacks.span import SHOWN, first_view, residuals
@@ -78,8 +79,8 @@ class BatchSearch:
         certificate, labels = best_certificate(self.leak, ids)
         self.step += 1
         yield snapshot(
-            self.leak.model, self.budget, self.step, ids, 0.0, "every sentence of the batch is found",
-            certificate=certificate, labels=labels,
+            self.leak.model, self.budget, self.step, ids, search.best_score, "every sentence of the batch is found",
+            certificate=certificate, labels=labels, meaning=SPAN,
         )  # fmt: skip
 
     def read_words(self) -> Generator[Snapshot, None, list[Tensor]]:
@@ -101,8 +102,8 @@ class BatchSearch:
             self.step += 1
             ids, bag = model.blank(*self.lengths), torch.cat(found).unique()
             yield snapshot(
-                model, self.budget, self.step, ids, 1.0, f"{len(bag)} words lie in the span of the batch",
-                confidence=torch.zeros(len(ids)), candidates=candidates,
+                model, self.budget, self.step, ids, torch.inf, f"{len(bag)} words lie in the span of the batch",
+                confidence=torch.zeros(len(ids)), candidates=candidates, meaning=SPAN,
             )  # fmt: skip
         return found
 
@@ -159,5 +160,5 @@ class BatchSearch:
         others[here] = look.others
         return snapshot(
             model, self.budget, self.step, torch.cat(slots), search.best_score, stage, torch.cat(points),
-            torch.cat(sure), torch.cat(others),
+            torch.cat(sure), torch.cat(others), meaning=SPAN,
         )  # fmt: skip

@@ -19,6 +19,7 @@ from demo.leak import Leak
 from demo.lens import BATCH, frequent_ids, random_sentences
 from demo.models import Model
 from demo.readout import second_moment
+from demo.turns import ticking
 
 WIDTH = 100  # sets of words kept
 CHOICES = 3000  # words that may stand at a place
@@ -53,7 +54,7 @@ class Beam:
         self.chance = torch.zeros(1, device=self.model.device)
         every, found = frequencies(self.model).log(), []
         for place in self.inner:
-            parts = [judge.placed(field, place, part) for part in self.model.ordinary.split(CHUNK)]
+            parts = [judge.placed(field, place, part) for part in ticking(self.model.ordinary.split(CHUNK))]
             steps = (torch.cat(parts) - field.vector) @ whitener
             likely = every - (self.left - steps).square().sum(1) / (2 * (self.places - 1 + self.noise))
             best = likely.topk(min(CHOICES, len(likely))).indices

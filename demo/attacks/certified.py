@@ -14,6 +14,7 @@ import torch
 from demo.attacks.base import UNKNOWN_LENGTH, UNKNOWN_LENGTHS, Budget, Snapshot, best_certificate, labels_of, snapshot
 from demo.attacks.batch import BatchSearch, cannot_be_told_apart
 from demo.attacks.beam import DecoderSearch
+from demo.attacks.objectives import SPAN, VECTOR
 from demo.attacks.readout import ReadoutSearch
 from demo.attacks.rows import Rows
 from demo.attacks.search import Effort, Search
@@ -59,14 +60,15 @@ class Certified(Effort):
         if leak.batch > 1:
             yield from BatchSearch(self, leak, budget, seed).run()
             return
-        length, view = read_length(leak), next(searchable(leak), None) or asking_view(leak)
+        length, asked = read_length(leak), asking_view(leak)
+        view = next(searchable(leak), None) or asked
         if length is None or view is None:
             return
         yield snapshot(
-            leak.model, budget, step + 1, leak.model.blank(length), 1.0, f"fitting a lens on {view.piece.name}",
-            confidence=torch.zeros(length),
+            leak.model, budget, step + 1, leak.model.blank(length), torch.inf, f"fitting a lens on {view.piece.name}",
+            confidence=torch.zeros(length), meaning=VECTOR if view.read_row_only or view is asked else SPAN,
         )  # fmt: skip
-        if asking_view(leak) is view:
+        if view is asked:
             judge = DecoderJudge(leak, view, length, seed, labels_of(leak)[0])
             yield from DecoderSearch(leak, judge, length, seed).run(budget, step + 1)
         elif view.read_row_only:
@@ -88,7 +90,7 @@ def proved(search: Search, leak: Leak, budget: Budget, step: int) -> Iterator[Sn
         look = search.look(proven)
         yield snapshot(
             leak.model, budget, taken, look.ids, search.best_score, move, look.points, look.sure, look.others,
-            certificate=certificate, labels=labels,
+            certificate=certificate, labels=labels, meaning=SPAN,
         )  # fmt: skip
         given_up = leak.veiled and search.stuck[search.best] >= GIVE_UP
         if budget.over(taken) or proven or given_up:
@@ -101,6 +103,6 @@ def _outlook(search: Search, budget: Budget, step: int) -> Snapshot:
     points = table[ids].clone()
     points[1:-1] = table[search.words].mean(0)
     return snapshot(
-        search.model, budget, step, ids, 1.0, f"{len(search.words):,} words may occur: trying them", points,
-        confidence=torch.zeros(len(ids)),
+        search.model, budget, step, ids, torch.inf, f"{len(search.words):,} words may occur: trying them", points,
+        confidence=torch.zeros(len(ids)), meaning=SPAN,
     )  # fmt: skip

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from demo.attacks.base import UNKNOWN_LENGTH, UNKNOWN_LENGTHS, Budget, Snapshot, labels_of, snapshot
+from demo.attacks.objectives import OF_DISTANCE
 from demo.leak import Leak
 from demo.matching import Matcher, one_hot
 from demo.models import Model
@@ -152,7 +153,7 @@ class Walk:
         ids, sure, others = decode(self.model, words, self.lengths)
         return snapshot(
             self.model, self.budget, self.step, ids, float(self.objective), stage, words, sure, others,
-            labels=self.labels.most_likely(),
+            labels=self.labels.most_likely(), meaning=OF_DISTANCE[self.settings.distance],
         )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from demo.attacks.moves import Sentence
+from demo.turns import tick
 
 BEAM = 100  # combinations of changes pursued
 DEPTH = 4  # changes combined at most
@@ -51,6 +52,7 @@ class Effects:
         totals = torch.zeros(1, device=base.device)
         found: list[Sentence] = []
         for size in range(1, DEPTH + 1):
+            tick()
             scores = totals[:, None] + alone + 2 * gram[members].sum(1)  # (beam, changes)
             scores[clash[members].any(1)] = torch.inf
             best, where = scores.flatten().topk(min(BEAM * size, scores.numel()), largest=False)
@@ -78,6 +80,7 @@ class Effects:
         touched, found = self.touched, []
         several = touched.sum(1) > 1
         for place in range(1, len(self.guess) - 1):
+            tick()
             alone = (touched[:, place] & ~several).nonzero()[:, 0].tolist()
             words = {int(self.neighbours[n, place]): n for n in alone}
             into = self.neighbours[:, place].tolist()

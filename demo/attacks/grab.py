@@ -25,6 +25,7 @@ from demo.attacks.certified import Certified
 from demo.attacks.descent import decode, fixed_ends, inner_places, not_matchable
 from demo.attacks.masked import Descending, MaskedDummies, every
 from demo.attacks.moves import Sentence, reorderings, segments, some
+from demo.attacks.objectives import OF_DISTANCE
 from demo.attacks.robust import RobustSpan
 from demo.leak import Leak
 from demo.lens import frequent_ids
@@ -238,5 +239,5 @@ class Hunt(MaskedDummies):
         kept = torch.cat([masks["embedding"][row] for masks in self.masks]) > 0.5 if self.masks else None
         return snapshot(
             self.model, self.budget, self.step, ids, float(self.distances[row]), stage, words, sure, others,
-            labels=self.labels.most_likely(), kept=kept,
+            labels=self.labels.most_likely(), kept=kept, meaning=OF_DISTANCE[self.settings.distance],
         )  # fmt: skip

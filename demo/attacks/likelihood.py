@@ -19,6 +19,7 @@ from demo.attacks.base import Attack, Budget, Snapshot, best_certificate, labels
 from demo.attacks.certified import Certified
 from demo.attacks.descent import decode, fixed_ends, not_matchable
 from demo.attacks.moves import Sentence, change, kicked, reorderings, replacements, segments, some
+from demo.attacks.objectives import NATS
 from demo.attacks.rows import Rows, bag
 from demo.attacks.span import Span
 from demo.evidence import Evidence
@@ -258,4 +259,5 @@ class Climb:
         return snapshot(
             self.model, self.budget, self.step, ids, -nats, stage, self.points,
             confidence=1 - torch.exp(-ahead.clamp_min(0)), runners_up=torch.tensor(full), labels=self.labels,
+            meaning=NATS,
         )  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import torch
 
 from demo.models import Model
+from demo.turns import tick
 
 Sentence = tuple[int, ...]
 CHUNK = 32  # sentences scored between two snapshots: as fast per sentence as larger ones, and ten a second to watch
@@ -38,6 +39,7 @@ def replacements(sentence: Sentence, words: list[int]) -> list[Sentence]:
     """Every token taken out, and each of some words put in elsewhere: what is wrong by a missing article."""
     found = []
     for source, target in itertools.permutations(range(1, len(sentence) - 1), 2):
+        tick()
         rest = [*sentence[:source], *sentence[source + 1 :]]
         found += [(*rest[:target], word, *rest[target:]) for word in words]
     return found
@@ -47,6 +49,7 @@ def segments(sentence: Sentence, limit: int, generator: torch.Generator) -> list
     """Every stretch of two tokens or more, taken out and put back elsewhere; some of them if too many."""
     found, end = [], len(sentence) - 1
     for start, stop in itertools.combinations(range(1, end + 1), 2):
+        tick()
         rest, stretch = sentence[:start] + sentence[stop:], sentence[start:stop]
         if len(stretch) > 1:
             found += [rest[:at] + stretch + rest[at:] for at in range(1, len(rest)) if at != start]

@@ -26,6 +26,7 @@ from demo.attacks.moves import (
     reorderings,
     segments,
 )
+from demo.attacks.objectives import VECTOR
 from demo.leak import Certificate, Leak
 from demo.lens import BATCH, frequent_ids, random_sentences
 from demo.readout import ReadoutJudge
@@ -200,5 +201,6 @@ class ReadoutSearch:
         others = ids[:, None].repeat(1, 0 if proven else RUNNERS_UP)  # of what is proven there is no other
         others[1:-1] = words[:, : others.shape[1]]
         return snapshot(
-            self.leak.model, budget, step, ids, score, "", points, sure, others, certificate=certificate, labels=labels
-        )
+            self.leak.model, budget, step, ids, score, "", points, sure, others, certificate=certificate, labels=labels,
+            meaning=VECTOR,
+        )  # fmt: skip

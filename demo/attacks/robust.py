@@ -15,11 +15,14 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from demo.algebra import solve
 from demo.attacks.base import UNKNOWN_LENGTH, Budget, Candidates, Snapshot, snapshot
+from demo.attacks.objectives import COORDINATES
 from demo.attacks.span import RUNNERS_UP, SHOWN, first_view, residuals
 from demo.leak import Certificate, Leak
 from demo.lens import embedded_at
 from demo.subspace import View, read_length
+from demo.turns import tick
 
 SHORTLIST = 150  # words with the smallest ordinary residual; the true one was never beyond the 20th
 ROUNDS = 30
@@ -69,6 +72,7 @@ class RobustSpan:
             yield snapshot(
                 model, budget, place, ids, 1 - fewest, stage, confidence=sure, runners_up=others,
                 candidates=Candidates(place, words[:SHOWN].cpu(), 1 - share[:SHOWN].cpu()), kept=_own(view, kept),
+                meaning=COORDINATES,
             )  # fmt: skip
             if budget.over(place):
                 return
@@ -76,7 +80,7 @@ class RobustSpan:
         yield snapshot(
             model, budget, length - 1, ids, 1 - fewest, f"every word agrees on {100 * fewest:.0f} % or more",
             confidence=sure, runners_up=others, certificate=certificate, kept=_own(view, kept),
-            labels=leak.labels or (),
+            labels=leak.labels or (), meaning=COORDINATES,
         )  # fmt: skip
 
 
@@ -108,14 +112,15 @@ def agreement(leak: Leak, view: View, words: Tensor, place: int) -> Tensor:
     vectors = embedded_at(leak.model, words, [place])[0]
     if view.centred:
         vectors = vectors - embedded_at(leak.model, words.new_tensor([leak.model.first_last[0]]), [0])[0]
-    vectors, basis = vectors.double().cpu(), view.bases[0].double().cpu()  # the weights differ by a million
+    vectors, basis = vectors.cpu().double(), view.bases[0].cpu().double()  # the weights differ by a million
     size, rank = vectors.abs().mean(1, keepdim=True), basis.shape[1]
     pairs = (basis[:, :, None] * basis[:, None]).flatten(1)  # (width, rank²): a product with the weights is the Gram
     weights = torch.ones_like(vectors)
     for n in range(ROUNDS):
+        tick()
         gram = (weights @ pairs).view(-1, rank, rank)
         gram = gram + 1e-9 * gram.diagonal(dim1=1, dim2=2).mean(1)[:, None, None] * torch.eye(rank, dtype=gram.dtype)
-        fitted = torch.linalg.solve(gram, (weights * vectors) @ basis)
+        fitted = solve(gram, (weights * vectors) @ basis)
         off = (vectors - fitted @ basis.T).abs() / size
         weights = 1 / (off + max(1e-3, 0.3 * 0.75**n)).square()
         weights = weights / weights.amax(1, keepdim=True)

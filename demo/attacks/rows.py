@@ -6,19 +6,16 @@ places. Solving `word row = indicator · position rows` for the indicator theref
 papers stop at the bag.)
 """
 
-import math
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
 from demo.attacks.base import Budget, Snapshot, best_certificate, labels_of, snapshot
+from demo.attacks.objectives import OF_PROOF
 from demo.defenses import Sign
 from demo.leak import Certificate, Leak
-from demo.subspace import read_length
-
-DEVIATIONS = 6  # a row of noise is not taken for a word even among thirty thousand
-NOISE = 1e-6  # a row below this share of the largest is not an occurrence
+from demo.subspace import occupied, read_length
 
 
 class Rows:
@@ -44,7 +41,7 @@ class Rows:
             certificate = certificate or rebuilt(leak, ids)
             yield snapshot(
                 leak.model, budget, 1, ids, certificate.residual, "read off the embedding rows",
-                certificate=certificate, labels=labels,
+                certificate=certificate, labels=labels, meaning=OF_PROOF[certificate.proof],
             )  # fmt: skip
             return
         # Without position rows the order is unknown: the bag as it lies in the vocabulary, repeats unknown too.
@@ -60,16 +57,7 @@ class Rows:
 
 def bag(leak: Leak) -> Tensor:
     """The ids of the tokens that occur, specials included."""
-    return _occupied(leak, "word")
-
-
-def _occupied(leak: Leak, part: str) -> Tensor:
-    """The rows of a table that carry gradient, and not only what a defense may have added."""
-    piece = next(piece for piece in leak.pieces if piece.part == part and piece.kind == "weight")
-    size, blur = leak.gradient[piece.name].norm(dim=1), leak.blur(piece)
-    width = leak.gradient[piece.name].shape[1]
-    noise = blur * (math.sqrt(width) + DEVIATIONS / math.sqrt(2))  # the length of a row of noise, and how it varies
-    return (size > max(NOISE * float(size.max()), noise)).nonzero()[:, 0]
+    return occupied(leak, "word")
 
 
 def rebuilt(leak: Leak, ids: Tensor) -> Certificate:
@@ -86,11 +74,11 @@ def order(leak: Leak, words: Tensor) -> Tensor | None:
     rows, positions = leak.weight("word"), leak.weight("position")
     if rows is None or positions is None:
         return None
-    length = leak.length or int(_occupied(leak, "position").max()) + 1
-    known = positions[:length].double().cpu()
+    length = leak.length or int(occupied(leak, "position").max()) + 1
+    known = positions[:length].cpu().double()
     if leak.sparse or any(isinstance(defense, Sign) for defense in leak.defenses):
-        return words[_alike(known, rows[words].double().cpu()).argmax(1).to(words.device)]
-    places = torch.linalg.lstsq(known.T, rows[words].double().cpu().T).solution  # (length, words), 0 or 1
+        return words[_alike(known, rows[words].cpu().double()).argmax(1).to(words.device)]
+    places = torch.linalg.lstsq(known.T, rows[words].cpu().double().T).solution  # (length, words), 0 or 1
     return words[places.argmax(1).to(words.device)]
 
 

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 
 from demo.attacks.base import UNKNOWN_LENGTH, Budget, Candidates, Snapshot, best_certificate, snapshot
+from demo.attacks.objectives import WORD
 from demo.leak import Leak
 from demo.subspace import View, read_length, views
+from demo.turns import tick
 
 CHUNK = 4096  # words per matrix product
 RUNNERS_UP = 3
@@ -59,7 +61,7 @@ class Span:
             stage = f"place {place} of {length - 2}: one word in {len(leak.model.ordinary):,} lies in the span"
             yield snapshot(
                 leak.model, budget, place, ids, worst, stage,
-                confidence=sure, runners_up=others, candidates=candidates,
+                confidence=sure, runners_up=others, candidates=candidates, meaning=WORD,
             )  # fmt: skip
             if budget.over(place):
                 return
@@ -67,6 +69,7 @@ class Span:
         yield snapshot(
             leak.model, budget, length - 1, ids, worst, "every place read off the span",
             confidence=sure, runners_up=others, certificate=certificate, labels=labels, candidates=candidates,
+            meaning=WORD,
         )  # fmt: skip
 
 
@@ -91,6 +94,7 @@ def residuals(leak: Leak, view: View, place: int) -> Tensor:
     start = tables.LayerNorm(words[leak.model.first_last[0]] + places[0])
     outside = []
     for part in leak.model.ordinary.split(CHUNK):
+        tick()
         stream = tables.LayerNorm(words[part] + places[place])
         stream = stream - start if view.centred else stream
         total = torch.zeros(len(part), device=stream.device)

@@ -40,10 +40,11 @@ def endpoint(limits: Limits, device: str | None, visitors: Visitors) -> Callable
     ) -> Iterator[dict[str, Any]]:
         """Attacks the gradient of a sentence, or of a batch of them, and streams the reconstruction.
 
-        Every message is a dict with the run's id and a `frame` (tokens, marks, confidence, points, scores); the first
-        ones also hold `start` (the true tokens and points), the last one `end` (the verdict). A batch's sentences lie
-        end to end, and `breaks` in `start` says where the later ones begin. Numbers out of range are clamped; anything
-        else that is wrong is refused with the reason.
+        Every message is a dict with the run's id. While a model is loaded and the client takes its step, which is a
+        moment for small models, messages hold `progress`. Then each holds a `frame` (tokens, marks, confidence, points,
+        scores); the first ones also hold `start` (the true tokens and points), the last one `end` (the verdict). A
+        batch's sentences lie end to end, and `breaks` in `start` says where the later ones begin. Numbers out of range
+        are clamped; anything else that is wrong is refused with the reason.
 
         Args:
             sentence: the client's private sentence, or up to 8 of them, one a line; in memory for the run only

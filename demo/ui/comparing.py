@@ -1,8 +1,6 @@
 """The tab Compare: two experiments on one timeline, side by side."""
 
-import json
-import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import astuple, replace
 from typing import Any
 
@@ -40,7 +38,7 @@ const ready = import(new URL('static/assets/compare/compare.js', document.baseUR
 });
 watch('value', () => {
     const value = props.value;
-    if (value) ready.then((screen) => screen.receive(JSON.parse(value)));
+    if (value) ready.then((screen) => screen.hear(JSON.parse(value)));
 });
 """
 AS_IT_IS = "as it is"
@@ -66,16 +64,9 @@ def compare_tab(controls: Controls, limits: Limits, device: str | None) -> Run:
     )  # fmt: skip
     every = [*sides[0], *sides[1]]
 
-    def stream(seconds: float, *values: Any) -> Iterator[str]:
-        """The comparison as JSON strings; what is wrong with the values is said in the picture."""
-        try:
-            base = replace(experiment_of(values[len(every) :], limits, device), seconds=clamp(seconds, 1.0, longest))
-            a, b = planned(base, values[: len(every)])
-        except ValueError as problem:
-            yield json.dumps({"run": secrets.token_hex(4), "error": str(problem)})
-            return
-        for message in guarded(compared_on_gpu(a, b)):
-            yield json.dumps({**message, "run": message["run"] or secrets.token_hex(4)}, separators=(",", ":"))
+    def stream(seconds: float, *values: Any) -> Generator[Message]:
+        base = replace(experiment_of(values[len(every) :], limits, device), seconds=clamp(seconds, 1.0, longest))
+        yield from guarded(compared_on_gpu(*planned(base, values[: len(every)])))
 
     ready.input(lambda name: [chosen for change in READY[name] for chosen in shown(change)], ready, every, **QUICKLY)
     gr.on([menu.input for menu in every], lambda: None, None, ready, **QUICKLY)

@@ -68,7 +68,7 @@ const ready = Promise.all([load('stage'), load('stage/saving')]).then(([{ Stage 
 });
 watch('value', () => {
     const value = props.value;
-    if (value) ready.then((stage) => stage.receive(JSON.parse(value)));
+    if (value) ready.then((stage) => stage.hear(JSON.parse(value)));
 });
 """
 # An answer to a pick may come after the next pick: what the person picked last stands.
@@ -105,7 +105,7 @@ const ready = import(new URL('static/assets/survey/SCRIPT.js', document.baseURI)
 });
 watch('value', () => {
     const value = props.value;
-    if (value) ready.then((survey) => survey.receive(JSON.parse(value)));
+    if (value) ready.then((survey) => survey.hear(JSON.parse(value)));
 });
 """
 LINKS_JS = """

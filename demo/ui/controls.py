@@ -9,6 +9,7 @@ import gradio as gr
 from demo.attacks import ATTACKS
 from demo.defenses import DEFENSES
 from demo.engine import Experiment
+from demo.hub import PATIENCE
 from demo.leak import MOST_DROPOUT, MOST_SENTENCES
 from demo.models import MODELS, unavailable
 from demo.settings import settings_of
@@ -157,7 +158,7 @@ def labels_for(choice: int | str, sentence: str) -> list[int]:
 
 def weight_menu(model: str, chosen: str | None = None) -> gr.Dropdown:
     """The kinds of weights; those that cannot be had here say so, and why once they are chosen."""
-    kinds = [(f"{kind} (not here)" if unavailable(model, kind) else kind, kind) for kind in WEIGHTS]
+    kinds = [(f"{kind} (not here)" if unavailable(model, kind, PATIENCE) else kind, kind) for kind in WEIGHTS]
     return gr.Dropdown(kinds, value=chosen or MODELS[model].default, label="Weights", elem_id="weights")
 
 

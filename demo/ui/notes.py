@@ -5,11 +5,13 @@ from typing import Any
 import gradio as gr
 
 from demo.attacks import ATTACKS
-from demo.engine import Experiment, set_up
+from demo.engine import Experiment, check, set_up
+from demo.hub import PATIENCE
 from demo.leak import MOST_SENTENCES
 from demo.messages import cost_of, training
-from demo.models import outline
+from demo.models import MODELS, outline, unavailable
 from demo.slices import all_pieces, count
+from demo.turns import Over, at_most
 from demo.ui.choices import PRESETS, check_batch, resized
 from demo.ui.components import chosen_in, drawing_of
 from demo.ui.controls import OWN_SETTINGS, TRAINING, Controls, experiment_of, weight_menu
@@ -18,6 +20,7 @@ from demo.ui.lending import LENT
 from demo.ui.limits import Limits
 
 QUICK = 50e6  # parameters of models that take a training step in a moment
+MOMENT = 1.0  # seconds that a note is worth
 QUICKLY: dict[str, Any] = {  # how events run that answer at once
     "show_progress": "hidden", "api_visibility": "private", "queue": False, "trigger_mode": "always_last",
 }  # fmt: skip
@@ -69,7 +72,12 @@ def sentence_note(limits: Limits, model: str, text: str) -> str:
     except ValueError as problem:
         return f"⚠ {problem}."
     tokens, unknown = sum(map(len, batch)), sum(sentence.count("[UNK]") for sentence in batch)
-    strange = f" {unknown} of them are unknown to the model, which reads [UNK]." if unknown else ""
+    strange = ""
+    if unknown:
+        which = f"{unknown} of them {'is' if unknown == 1 else 'are'} [UNK]"
+        strange = (
+            f" {which}: the model cannot read these characters, so nobody can tell from the gradient what they were."
+        )
     several, stays = (f"{len(batch)} sentences, ", "They stay") if len(batch) > 1 else ("", "It stays")
     count = f"{several}{tokens} token{'s' * (tokens > 1)} (words or pieces of words)."
     return f"{count}{strange} {stays} in this run's memory: not logged, not kept."
@@ -87,12 +95,20 @@ def training_note(dropout: float, frozen: bool, batch: int) -> gr.Accordion:
 
 def attack_note(experiment: Experiment) -> tuple[str, str]:
     """What the chosen attack does, and what the defenses cost; or, where trying it out is cheap, why it cannot work."""
+    weights = experiment.weights.kind if experiment.weights else MODELS[experiment.model].default
+    missing = unavailable(experiment.model, weights, PATIENCE)
+    if missing:
+        return f"⚠ {missing}.", ""
     at_hand = experiment.model == "minilm" or (experiment.weights and experiment.weights.kind != "pretrained")
     cost = ""
     try:
         if at_hand and not LENT and count(all_pieces(outline(experiment.model))) < QUICK:
-            case = set_up(experiment)
-            cost = f"In this step, {cost_of(case.likeness)}." if experiment.defenses else ""
+            with at_most(MOMENT):
+                case = set_up(experiment)
+                cost = f"In this step, {cost_of(case.likeness)}." if experiment.defenses else ""
+                check(experiment, case.leak)
+    except Over:
+        pass  # it takes longer to find out: the run will tell
     except ValueError as problem:
         return f"⚠ {problem}.", ""
     return ATTACKS[experiment.attack].about, cost

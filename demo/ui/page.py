@@ -1,15 +1,14 @@
 """The page: the client's controls on the left, the attacker's stage on the right; and tabs for many attacks at once."""
 
-import json
-import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
 import gradio as gr
 
 from demo.engine import Experiment, run
+from demo.messages import Message
 from demo.models import load
 from demo.ui import components
 from demo.ui.api import endpoint, told
@@ -56,7 +55,7 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
                 lessons_tab(controls, panel, tabs, limits)
             with gr.Tab("Results", id="results") as results:
                 results_tab(results)
-        connect_runs([attacking(controls, stage, limits, device), comparing, mapping, sweeping], visitors)
+        connect_runs(page, [attacking(controls, stage, limits, device), comparing, mapping, sweeping], visitors)
         connect_notes(controls, limits, device)
         connect_links(page, controls, tabs, limits, model, device)
         gr.api(endpoint(limits, device, visitors), api_name="attack", concurrency_id=DEVICE, concurrency_limit=1)
@@ -80,13 +79,7 @@ def warm_up(experiment: Experiment) -> None:
 def attacking(controls: Controls, stage: gr.HTML, limits: Limits, device: str | None) -> Run:
     """Attack and Stop."""
 
-    def stream(*values: Any) -> Iterator[str]:
-        """The run as JSON strings; what is wrong with the values is said on the stage too."""
-        try:
-            for message in told(experiment_of(values, limits, device)):
-                yield json.dumps({**message, "run": message["run"] or secrets.token_hex(4)}, separators=(",", ":"))
-        except ValueError as problem:
-            yield json.dumps({"run": secrets.token_hex(4), "error": str(problem)})
+    def stream(*values: Any) -> Generator[Message]:
+        yield from told(experiment_of(values, limits, device))
 
-    starts = [controls.go.click, controls.sentence.submit]
-    return Run("leakscope", starts, controls.stop, stream, controls.values, stage)
+    return Run("leakscope", [controls.go.click], controls.stop, stream, controls.values, stage)

@@ -1,16 +1,14 @@
 """The tabs Map and Sweep: many attacks as one picture, and the way back from a place in it to the attack."""
 
-import json
-import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import gradio as gr
 
 from demo.engine import Experiment
+from demo.reports import Report, reports, survey_title, sweep_title
 from demo.reports import asked as asked_of
-from demo.reports import reports, survey_title, sweep_title
 from demo.surveys import STRENGTHS, Reading, cells, survey, sweep
 from demo.ui import components
 from demo.ui.api import broken_off, guarded
@@ -141,17 +139,10 @@ def buttons(name: str) -> tuple[gr.Button, gr.Button]:
     return gr.Button("Start", variant="primary", elem_id=f"{name}-go"), gr.Button("Stop", elem_id=f"{name}-stop")
 
 
-def streaming(planned: Callable[..., tuple[str, Sequence[Experiment]]]) -> Callable[..., Iterator[str]]:
-    """The survey as JSON strings; what is wrong with the values is said in the picture."""
-
-    def stream(*values: Any) -> Iterator[str]:
-        try:
-            title, experiments = planned(*values)
-        except ValueError as problem:
-            yield json.dumps({"run": secrets.token_hex(4), "error": str(problem)})
-            return
-        for report in guarded(reports(title, experiments, survey=surveyed)):
-            yield json.dumps({**report, "run": report["run"] or secrets.token_hex(4)}, separators=(",", ":"))
+def streaming(planned: Callable[..., tuple[str, Sequence[Experiment]]]) -> Callable[..., Generator[Report]]:
+    def stream(*values: Any) -> Generator[Report]:
+        title, experiments = planned(*values)
+        yield from guarded(reports(title, experiments, survey=surveyed))
 
     return stream
 

@@ -32,7 +32,7 @@ def test_a_waiting_page_tells_its_place_and_a_full_line_refuses(browser, crowded
     next(iter(running))
     waiting, refused = opened(browser, crowded), opened(browser, crowded)
     waiting.click("#go")
-    reads(waiting, ".ls-status", "In line: 1 before you.")
+    reads(waiting, ".ls-status", "Waiting: 1 run ahead of yours.")
     refused.click("#go")
     reads(refused, ".ls-headline", "Not started: too many are in line")
     with pytest.raises(Exception, match=r"[Qq]ueue is full"):  # and so for programs
@@ -44,7 +44,7 @@ def test_a_waiting_page_tells_its_place_and_a_full_line_refuses(browser, crowded
     refused.click("#map-go")
     refused.wait_for_selector(".ls-survey[data-state=running]", timeout=LONG)
     waiting.click("#go")
-    reads(waiting, ".ls-status", "In line: 1 before you.")
+    reads(waiting, ".ls-status", "Waiting: 1 run ahead of yours.")
     refused.click("#map-stop")
     wait_for(waiting, "d.state === 'done'")
     waiting.close()
