@@ -61,6 +61,10 @@ class Network(nn.Module):
             return embedded
         return self._stack(embedded, layer, masks)
 
+    def memory(self, embedded: Tensor) -> Tensor:
+        """What a decoder asks besides the sentence itself: the encoder's last state."""
+        return self._stack(embedded, self.decoder or 0, NONE)
+
     def states(self, embedded: Tensor, layers: int) -> list[Tensor]:
         """What each of the first so many layers reads."""
         found = [embedded]

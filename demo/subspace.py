@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from demo.algebra import solve
+from demo.asking import asking_length
 from demo.leak import Leak
 from demo.network import Network
 from demo.slices import Piece
@@ -138,8 +139,9 @@ def _found(leak: Leak) -> Iterator[View]:
             layer = layers if piece.layer is None else piece.layer
             # In the last layer one row asks and all answer: their keys and values carry gradient, the rest one row.
             one_row = layer >= layers - 1 and piece.part not in ("key", "value")
-            most = _most(leak, one_row) if leak.defenses else None
             heads = leak.model.net.config.num_attention_heads
+            asking = 1 if one_row else heads if layer >= layers - 1 else None
+            most = _most(leak, asking) if leak.defenses else None
             yield View(piece, gradient, layer, heads, one_row, leak.blur(piece), most, leak.sparse)
 
 
@@ -151,9 +153,11 @@ def _difficulty(leak: Leak, view: View) -> tuple[bool, int, int, int]:
     return view.read_row_only, hidden, 0 if exact else view.layer, ORDER.index(view.part)
 
 
-def _most(leak: Leak, one_row: bool) -> int | None:
-    """The most rows that a gradient matrix can be a sum of: one for each token that carries gradient."""
-    return leak.batch if one_row else sum(leak.lengths) if leak.lengths else None
+def _most(leak: Leak, asking: int | None) -> int | None:
+    """The largest rank that a gradient matrix can have: one for each token that carries gradient, or for each head in
+    which the one token that is read asks."""
+    tokens = sum(leak.lengths) if leak.lengths else None
+    return tokens if asking is None else min(asking * leak.batch, tokens or asking * leak.batch)
 
 
 def completed(gradient: Tensor, rank: int) -> Tensor:
@@ -222,7 +226,7 @@ def read_length(leak: Leak) -> int | None:
             return int(rows.max()) + 1
     last = leak.model.layers - 1  # in the last layer only the token that is read carries gradient, or one per head
     view = next((view for view in views(leak) if view.layer < last), None)
-    length = view.length if view is not None else None
+    length = view.length if view is not None else asking_length(leak)
     return length if length and length <= leak.model.net.config.max_position_embeddings else None
 
 

@@ -11,13 +11,15 @@ from typing import ClassVar
 
 import torch
 
-from demo.attacks.base import UNKNOWN_LENGTH, UNKNOWN_LENGTHS, Budget, Snapshot, best_certificate, snapshot
+from demo.attacks.base import UNKNOWN_LENGTH, UNKNOWN_LENGTHS, Budget, Snapshot, best_certificate, labels_of, snapshot
 from demo.attacks.batch import BatchSearch, cannot_be_told_apart
+from demo.attacks.beam import DecoderSearch
 from demo.attacks.objectives import SPAN, VECTOR
 from demo.attacks.readout import ReadoutSearch
 from demo.attacks.rows import Rows
 from demo.attacks.search import Effort, Search
 from demo.attacks.span import Span
+from demo.decoder import DecoderJudge, asking_view
 from demo.leak import Leak
 from demo.readout import ReadoutJudge
 from demo.subspace import read_length, read_lengths, searchable
@@ -42,7 +44,7 @@ class Certified(Effort):
             return None
         if read_lengths(leak) is None:
             return UNKNOWN_LENGTH if leak.batch == 1 else UNKNOWN_LENGTHS
-        if next(searchable(leak), None) is None:
+        if next(searchable(leak), None) is None and asking_view(leak) is None:
             return "no exposed matrix tells words apart: the tokens fill its whole width, or a decoder mixed them all"
         return cannot_be_told_apart(leak) if leak.batch > 1 else None
 
@@ -58,14 +60,18 @@ class Certified(Effort):
         if leak.batch > 1:
             yield from BatchSearch(self, leak, budget, seed).run()
             return
-        length, view = read_length(leak), next(searchable(leak), None)
+        length, asked = read_length(leak), asking_view(leak)
+        view = next(searchable(leak), None) or asked
         if length is None or view is None:
             return
         yield snapshot(
             leak.model, budget, step + 1, leak.model.blank(length), torch.inf, f"fitting a lens on {view.piece.name}",
-            confidence=torch.zeros(length), meaning=VECTOR if view.read_row_only else SPAN,
+            confidence=torch.zeros(length), meaning=VECTOR if view.read_row_only or view is asked else SPAN,
         )  # fmt: skip
-        if view.read_row_only:
+        if view is asked:
+            judge = DecoderJudge(leak, view, length, seed, labels_of(leak)[0])
+            yield from DecoderSearch(leak, judge, length, seed).run(budget, step + 1)
+        elif view.read_row_only:
             readout = ReadoutJudge(leak.model, view, length, seed)
             yield from ReadoutSearch(leak, readout, length, seed).run(budget, step + 1)
         else:

@@ -78,8 +78,9 @@ def first_view(leak: Leak) -> View | None:
     attention = ("query", "value", "key", "attention-output")
     for view in views(leak):
         exact = view.layer < leak.model.layers and leak.model.net.reads_embeddings(view.layer)
-        # A decoder's last row sees all, so its query has one row only; its other rows are not read.
-        if view.part in attention and exact and not view.read_row_only:
+        # A decoder reads the embeddings too, but one token asks there: what it gathers are sums, not tokens.
+        asked = view.read_row_only or view.layer == leak.model.net.decoder
+        if view.part in attention and exact and not asked:
             return view
     return None
 
