@@ -3,7 +3,8 @@
 import { html } from "./stage/dom.js";
 
 export class Links {
-  constructor(root) {
+  constructor(root, onFollow) {
+    this.onFollow = onFollow;
     this.list = html("ul", {});
     const close = html("button", { type: "button", class: "ls-close", "aria-label": "Dismiss what is said of the link" }, "✕");
     close.addEventListener("click", () => (this.notices.hidden = true));
@@ -14,10 +15,20 @@ export class Links {
     root.replaceChildren(html("div", { role: "status" }, this.notices, this.told), this.field);
   }
 
-  show({ notices = [], link, problem }) {
-    if (notices.length) {
+  // The link in the address bar has changed; the server reads it.
+  follow() {
+    const { projection, speed, lesson } = window.leakscopeView;
+    if (projection) window.leakscope?.map.pick(projection === "3d" ? 1 : 0);
+    window.leakscope?.player.setSpeed(Number(speed));
+    this.onFollow();
+    if (lesson) window.leakscopeLesson?.open(lesson);
+  }
+
+  show({ notices, link, problem }) {
+    if (notices) {
       this.list.replaceChildren(...notices.map((notice) => html("li", {}, notice)));
-      this.notices.hidden = false;
+      this.notices.hidden = !notices.length;
+      this.opened = true;
     }
     if (problem) {
       this.say(`No link: ${problem}.`);

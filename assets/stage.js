@@ -33,7 +33,7 @@ export class Stage extends Screen {
 
   receive(message) {
     if (message.run !== this.run) this.begin(message.run, "running");
-    if (message.start && !this.start) this.setStart(message.start);
+    if (message.start && !this.start) this.setStart(message.start, message.asked);
     if (message.progress) this.progress = message.progress;
     if (message.frame) this.add(message.frame);
     if (message.error) this.fails(message.error);
@@ -91,21 +91,28 @@ export class Stage extends Screen {
     this.looping = false;
   }
 
+  async open(url) {
+    const recording = await fetch(url).then((answer) => answer.json()).catch(() => null);
+    if (recording) this.present(recording); // else what is on show stays, and says what it is
+  }
+
   begin(run, state) {
     this.endLoop();
     this.line.leave();
-    Object.assign(this, { run, start: null, end: null, spans: false, place: "", progress: "" });
+    Object.assign(this, { run, start: null, asked: null, end: null, spans: false, place: "", progress: "" });
     Object.assign(this.root.dataset, { run: run ?? "", state });
     this.player.begin(state === "running" || state === "waiting");
     this.tiles.clear();
     this.map.begin(null, []);
+    this.root.dispatchEvent(new Event("ls-run"));
   }
 
-  setStart(start) {
-    this.start = start;
+  setStart(start, asked = null) {
+    Object.assign(this, { start, asked });
     this.tiles.begin(start);
     this.table.begin(start);
     this.settle();
+    this.root.dispatchEvent(new Event("ls-run"));
   }
 
   add(frame) {

@@ -65,6 +65,11 @@ def recorded(run: Iterable[Message]) -> str:
     return json.dumps(file, separators=(",", ":"), ensure_ascii=False)
 
 
+def same_run(one: Experiment, other: Experiment) -> bool:
+    """Whether they differ in no more than the time that they may take."""
+    return replace(one, seconds=other.seconds) == other
+
+
 def main() -> None:
     wanted = parse()
     FOLDER.mkdir(exist_ok=True)
@@ -76,6 +81,9 @@ def main() -> None:
         if name not in wanted:
             continue
         *_, report = tqdm(reports(title, experiments), desc=name, unit="report")
+        for row, experiment in zip(report["readings"], experiments, strict=True):
+            same = [run for run, other in RECORDINGS.items() if same_run(other, experiment)]
+            row |= {"recording": same[0]} if same else {}
         text = json.dumps({**report, "recorded": True}, separators=(",", ":"), ensure_ascii=False)
         (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
     for name, (a, b) in COMPARISONS.items():

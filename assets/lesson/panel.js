@@ -1,14 +1,16 @@
 /* The lesson under way: it says a step, shows its recording on the stage, points at the part of the screen it talks of, and
-   tells the page which controls to set. Who leaves keeps its settings, to try them on the sentence that was there before. */
+   tells the page which controls to set. Who leaves it finds the controls as they were before. */
 import { calm, found, html, pause, uniqueId } from "../stage/dom.js";
 import { tabNamed, worded } from "./text.js";
 
 const SETTLING = [0, 600]; // milliseconds, in which controls open and the stage finds its size
+const FOLDED = ["#how", "#defenses"]; // groups that a step may open
+const unfolded = (group) => Boolean(group?.querySelector("[data-testid=accordion-content]")?.getClientRects().length);
 const KEYS = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 };
 
 export class Panel {
-  constructor(root, { lessons, glossary, places }, { recordings, onStep }) {
-    Object.assign(this, { root, lessons, glossary, places, recordings, onStep, lesson: null, at: 0, loaded: new Map() });
+  constructor(root, { lessons, glossary, places }, { recordings, onOpen, onStep }) {
+    Object.assign(this, { root, lessons, glossary, places, recordings, onOpen, onStep, lesson: null, at: 0, loaded: new Map(), own: null });
     this.order = Object.keys(lessons);
     this.build();
     root.addEventListener("keydown", (event) => this.key(event));
@@ -40,7 +42,7 @@ export class Panel {
   // The name may come from a link: anybody can write one.
   async open(name) {
     if (!Object.hasOwn(this.lessons, name)) return;
-    if (!this.lesson) this.sentence = document.querySelector("#sentence textarea")?.value; // the person's own, for the way out
+    if (!this.lesson) this.onOpen();
     this.lesson = this.lessons[name];
     this.at = 0;
     this.root.hidden = false;
@@ -52,10 +54,35 @@ export class Panel {
     this.root.focus({ preventScroll: true }); // keys go to the lesson, once its tab is in front
   }
 
+  // The step that the controls should show, for the server; null for none any more.
+  get step() {
+    return this.lesson && { lesson: this.lesson.name, step: this.at };
+  }
+
+  // The person's own controls, for the way out; those of a lesson that is just being left are not.
+  keep(values) {
+    this.own ??= { values, open: FOLDED.map((id) => unfolded(document.querySelector(id))) };
+  }
+
+  // What the controls are to be again, once a lesson has been left: the groups' state, then the values.
+  restored(drawing) {
+    if (this.lesson || !this.own) return undefined;
+    const { values, open } = this.own;
+    const spec = { ...JSON.parse(values[drawing]), given: uniqueId() + performance.now() }; // not picked in the drawing
+    this.own = null;
+    return [...open.map((on) => ({ __type__: "update", open: on })), ...values.map((value, n) => (n === drawing ? JSON.stringify(spec) : value))];
+  }
+
+  // A lesson that the page's own link names: over the controls that the link has set.
+  async openLinked(name) {
+    await found(() => window.leakscopeLinks?.opened).catch(() => {});
+    this.open(name);
+  }
+
   leave() {
-    this.onStep({ lesson: this.lesson.name, step: this.at, sentence: this.sentence });
     this.point(null);
     this.lesson = null;
+    this.onStep();
     this.root.hidden = true;
     document.documentElement.classList.remove("ls-teaching");
     document.querySelector("#go")?.focus({ preventScroll: true });
@@ -83,7 +110,7 @@ export class Panel {
     this.back.disabled = at === 0;
     const next = this.following && this.lessons[this.following].title;
     this.on.textContent = !last ? "Next" : next ? `Next lesson: ${next}` : "Done";
-    this.onStep({ lesson: lesson.name, step: at });
+    this.onStep();
     this.problem.hidden = true;
     try {
       await this.stage(step);

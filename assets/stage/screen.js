@@ -3,6 +3,7 @@
 import { calm, html } from "./dom.js";
 import { Follower } from "./follower.js";
 import { Player } from "./player.js";
+import { onSpace } from "./space.js";
 
 const REST_ON_LAST = 4000;
 
@@ -14,6 +15,7 @@ export class Screen extends Follower {
     });
     this.player = new Player(() => this.paint(), () => this.endLoop(), () => this.rest());
     root.addEventListener("keydown", (event) => this.key(event));
+    onSpace(() => this.playPause());
   }
 
   waiting(ticket) {
@@ -50,12 +52,18 @@ export class Screen extends Follower {
   key(event) {
     const { key, target } = event, { shown } = this.player;
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    if (target.closest("select, [role=tab]") || (key === " " && target.closest("button")) || (key !== " " && target.closest("input"))) return;
+    if (target.closest("select, input, [role=tab]")) return;
     const goal = { ArrowLeft: shown - 1, ArrowRight: shown + 1, Home: 0, End: Infinity }[key];
-    if (key === " ") this.player.playPause();
-    else if (goal !== undefined) this.player.seek(goal);
-    else return;
+    if (goal === undefined) return;
+    this.player.seek(goal);
     event.preventDefault();
+  }
+
+  // False where there is nothing to play, or it is out of sight.
+  playPause() {
+    if (!this.root.getClientRects().length || !this.player.frames.length) return false;
+    this.player.playPause();
+    return true;
   }
 
   switch(name, act) {

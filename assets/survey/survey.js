@@ -19,10 +19,11 @@ export class Survey extends Follower {
     root.replaceChildren(html("div", { class: "ls-head" }, this.title, this.recorded), this.progress, this.announcer.node,
       this.picture, this.detail, this.buildSaving());
     this.setState("empty");
-    if (recording) this.load(recording);
+    if (recording) this.load(new URL(recording, document.baseURI));
   }
 
   async load(url) {
+    this.folder = new URL(".", url);
     try {
       const report = await (await fetch(url)).json();
       if (this.root.dataset.state !== "empty") return;
@@ -76,6 +77,13 @@ export class Survey extends Follower {
     return state === "stopped" ? `Stopped after ${count}` : [count, lasting(left)].filter(Boolean).join(" · ");
   }
 
+  // A place that was recorded plays, where its own run is; unless the person's own is under way.
+  pick(row) {
+    const { asked, recorded = false } = this.report, stage = window.leakscope;
+    if (recorded && row.recording && !stage?.underWay) stage?.open(new URL(`${row.recording}.json`, this.folder));
+    this.onPick({ ...row, asked, recorded });
+  }
+
   tell(row) {
     if (row) this.detail.textContent = `${this.named(row)}: ${row.reason || `“${row.text}”`}`;
   }
@@ -96,7 +104,7 @@ export class Survey extends Follower {
 export function reacting(node, survey, row) {
   node.addEventListener("pointerenter", () => survey.tell(row()));
   node.addEventListener("focus", () => survey.tell(row()));
-  const pick = () => survey.onPick({ ...row(), asked: survey.report.asked });
+  const pick = () => survey.pick(row());
   node.addEventListener("click", () => row() && pick());
   node.addEventListener("keydown", (event) => {
     if (!["Enter", " "].includes(event.key) || !row()) return;

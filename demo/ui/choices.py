@@ -17,16 +17,16 @@ from demo.slices import SLICES
 from demo.ui.limits import Limits
 
 PRESETS = {
-    "a medical note": "The patient was diagnosed with diabetes last week.",
-    "a password": "My new password is blue horse seven.",
-    "an address": "Send it to 42 Garden Street, second floor.",
-    "a love letter": "I think of you whenever it rains.",
-    "a plain sentence": "The cat that the children fed sleeps upstairs.",
-    "a plan": "We meet behind the old station at nine.",
-    "a debt": "Tom still owes my sister forty euros.",
-    "a recipe": "Grandmother adds a little pepper to her chocolate.",
+    "medical note": "The patient was diagnosed with diabetes last week.",
+    "password": "My new password is blue horse seven.",
+    "address": "Send it to 42 Garden Street, second floor.",
+    "love letter": "I think of you whenever it rains.",
+    "plain sentence": "The cat that the children fed sleeps upstairs.",
+    "plan": "We meet behind the old station at nine.",
+    "debt": "Tom still owes my sister forty euros.",
+    "recipe": "Grandmother adds a little pepper to her chocolate.",
 }
-DEFAULT = Experiment(PRESETS["a medical note"], slice="query", layers=(3,), attack="best")
+DEFAULT = Experiment(PRESETS["medical note"], slice="query", layers=(3,), attack="best")
 KINDS = {str: "text", Sequence: "list", Mapping: "dict"}
 WEIGHTS = ("pretrained", "normal", "uniform")
 LABELS = (0, 1)

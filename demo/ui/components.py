@@ -5,7 +5,7 @@ stands in a value that a template shows, and re-drawing a gr.Plot for each frame
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,22 @@ def links(**kwargs: Any) -> gr.HTML:
     return gr.HTML(
         "", html_template='<div class="ls-links"></div>', js_on_load=LINKS_JS, apply_default_css=False, **kwargs
     )
+
+
+def examples(sentences: Mapping[str, str], **kwargs: Any) -> gr.HTML:
+    """Sentences to tap, and the way back to one's own: what else belongs to the box above them."""
+    return gr.HTML(
+        json.dumps(sentences), html_template='<div class="ls-examples"></div>', js_on_load=SENTENCE_JS,
+        apply_default_css=False, **kwargs,
+    )  # fmt: skip
+
+
+def shown(**kwargs: Any) -> gr.HTML:
+    """Says what the stage shows, where it is not what the controls ask for. Its value is what these ask for."""
+    return gr.HTML(
+        "", html_template='<div class="ls-shown-note" role="status"></div>', js_on_load=SHOWN_JS,
+        apply_default_css=False, **kwargs,
+    )  # fmt: skip
 
 
 # `element` holds the template's div; a message that comes before the script has loaded waits for it. The stage is on
@@ -110,7 +126,7 @@ watch('value', () => {
 """
 LINKS_JS = """
 const ready = import(new URL('static/assets/links.js', document.baseURI)).then(({ Links }) => {
-    window.leakscopeLinks = new Links(element.querySelector('.ls-links'));
+    window.leakscopeLinks = new Links(element.querySelector('.ls-links'), () => trigger('select'));
     return window.leakscopeLinks;
 });
 const show = () => {
@@ -119,6 +135,19 @@ const show = () => {
 };
 show();
 watch('value', show);
+"""
+SENTENCE_JS = """
+import(new URL('static/assets/sentence.js', document.baseURI)).then(({ Sentence }) => {
+    window.leakscopeSentence = new Sentence(element.querySelector('.ls-examples'), JSON.parse(props.value));
+});
+"""
+SHOWN_JS = """
+const ready = import(new URL('static/assets/stage/shown.js', document.baseURI)).then(({ Shown }) =>
+    new Shown(element.querySelector('.ls-shown-note')));
+watch('value', () => {
+    const value = props.value;
+    if (value) ready.then((shown) => shown.update(JSON.parse(value)));
+});
 """
 
 

@@ -35,7 +35,7 @@ class Controls:
     stop: gr.Button
     copy: gr.Button
     links: gr.HTML
-    preset: gr.Dropdown
+    preset: gr.HTML
     label: gr.Radio
     how: gr.Accordion
     dropout: gr.Slider
@@ -67,16 +67,19 @@ class Controls:
 def client_side(limits: Limits, model: str, note: str) -> Controls:
     """Lays out the controls, in reading order."""
     gr.Markdown("## The client <small>private</small>", elem_classes="ls-side")
-    sentence = gr.Textbox(DEFAULT.sentence, label="The secret sentence", lines=2, max_lines=8, elem_id="sentence")
+    with gr.Column(elem_id="secret"):
+        sentence = gr.Textbox(
+            DEFAULT.sentence, label="The secret sentence", lines=2, max_lines=8, elem_id="sentence",
+            placeholder="Type a sentence: Enter attacks, Shift+Enter adds a line",
+        )  # fmt: skip
+        preset = components.examples(PRESETS, elem_id="preset")
     said = gr.Markdown(note, elem_id="said", elem_classes="ls-note")
     with gr.Row():
         go = gr.Button("Attack", variant="primary", elem_id="go", scale=2, min_width=110)
         stop = gr.Button("Stop", elem_id="stop", min_width=70)
         copy = gr.Button("Copy link", elem_id="copy-link", min_width=100)
     links = components.links(elem_id="links")
-    with gr.Row():
-        preset = gr.Dropdown(list(PRESETS), value=None, label="Examples", elem_id="preset")
-        label = gr.Radio([*LABELS, TURNS], value=DEFAULT.labels[0], label="Label the client trains on", elem_id="label")
+    label = gr.Radio([*LABELS, TURNS], value=DEFAULT.labels[0], label="Label the client trains on", elem_id="label")
     with gr.Accordion(TRAINING, open=False, elem_id="how") as how:
         dropout = gr.Slider(
             0, MOST_DROPOUT, DEFAULT.dropout, step=0.05, label="Dropout", elem_id="dropout",
@@ -87,7 +90,7 @@ def client_side(limits: Limits, model: str, note: str) -> Controls:
         )
         batch = gr.Dropdown(
             list(range(1, MOST_SENTENCES + 1)), value=1, label="Sentences in the batch", elem_id="batch",
-            info="one a line in the box above",
+            info="one a line in the box above (Shift+Enter)",
         )  # fmt: skip
     with gr.Row():
         names = [(MODELS[name].title, name) for name in limits.models]

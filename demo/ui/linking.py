@@ -14,7 +14,7 @@ from demo.ui.choices import DEFAULT
 from demo.ui.components import chosen_in, drawing_of
 from demo.ui.controls import OWN_SETTINGS, Controls, experiment_of, weight_menu
 from demo.ui.limits import Limits
-from demo.ui.links import HIDEABLE, fields, from_query, to_query
+from demo.ui.links import HIDEABLE, VIEW, fields, from_query, to_query
 from demo.ui.notes import QUICKLY
 
 SIMPLE = (  # the controls before those of defenses and attacks, in the order of `Controls.values`
@@ -22,19 +22,26 @@ SIMPLE = (  # the controls before those of defenses and attacks, in the order of
     "frozen",
 )  # fmt: skip
 
-# Runs before Gradio asks anything of the server. A link that differs only behind the # would not load the page anew.
+# Runs before Gradio asks anything of the server. A link that differs only behind the # does not load the page anew, so
+# that what was typed and what was run stay within reach.
 OPENING_JS = """(() => {
-    const given = new URLSearchParams(location.search), behind = new URLSearchParams(location.hash.slice(1));
-    if (given.has('sentence')) {
-        if (!behind.has('sentence')) behind.set('sentence', given.get('sentence'));
-        given.delete('sentence');
-        history.replaceState(null, '', `${location.pathname}?${given}#${behind}`);
-    }
-    const link = new URLSearchParams([...given, ...behind]), { documentElement: root } = document;
-    window.leakscopeView = { ...Object.fromEntries(link), link: link.toString(), sentence: undefined };
-    root.dataset.hide = (link.get('hide') ?? '').replaceAll(',', ' ');
-    root.classList.toggle('ls-present', link.get('present') === '1');
-    addEventListener('hashchange', () => location.reload());
+    const read = () => {
+        const given = new URLSearchParams(location.search), behind = new URLSearchParams(location.hash.slice(1));
+        if (given.has('sentence')) {
+            if (!behind.has('sentence')) behind.set('sentence', given.get('sentence'));
+            given.delete('sentence');
+            history.replaceState(null, '', `${location.pathname}?${given}#${behind}`);
+        }
+        const link = new URLSearchParams([...given, ...behind]), { documentElement: root } = document;
+        window.leakscopeView = { ...Object.fromEntries(link), link: link.toString(), sentence: undefined };
+        root.dataset.hide = (link.get('hide') ?? '').replaceAll(',', ' ');
+        root.classList.toggle('ls-present', link.get('present') === '1');
+    };
+    read();
+    addEventListener('hashchange', () => {
+        read();
+        window.leakscopeLinks?.follow();
+    });
 })();"""
 OPENED_JS = "() => window.leakscopeView.link"
 COPY_JS = """(view, ...values) => {
@@ -60,6 +67,15 @@ def connect_links(
         tab = gr.Tabs(selected=values["tab"]) if "tab" in values else gr.skip()
         return [*updates(values, model), tab, json.dumps({"notices": notices})]
 
+    def followed(text: str) -> list[Any]:
+        """A link opened over the page: what it does not say is as in a fresh page, except for the sentence."""
+        values, notices = from_query(text or "", limits, model, places)
+        table = fields(limits, values.get("model", model), places)
+        plain = {name: field.default for name, field in table.items() if name not in (*VIEW, "sentence")}
+        tab = gr.Tabs(selected=values.get("tab", places[0]))
+        answer = {"notices": notices, "now": secrets.token_hex(4)}
+        return [*updates(plain | values, model), tab, json.dumps(answer)]
+
     def copied(view: str, *values: Any) -> str:
         """Wrong values make no link: what is wrong with them is said instead."""
         answer = {"now": secrets.token_hex(4)}  # the same answer twice is an answer too
@@ -73,6 +89,7 @@ def connect_links(
         return json.dumps(answer)
 
     page.load(opened, link, [*controls.values, tabs, controls.links], js=OPENED_JS, **QUICKLY)
+    controls.links.select(followed, link, [*controls.values, tabs, controls.links], js=OPENED_JS, **QUICKLY)
     controls.copy.click(copied, [link, *controls.values], controls.links, js=COPY_JS, **QUICKLY)
 
 

@@ -31,15 +31,16 @@ MOST_NOTICES = 8
 LONGEST = 12 * CHARACTERS + 8000  # a character of the sentence takes up to 12 in a link
 SPEEDS = (0.25, 0.5, 1, 2, 4)  # those of assets/stage/player.js
 NOT_OURS = ("__", "utm_")  # how fields begin that Gradio, a host or a newsletter adds
+VIEW = ("tab", "projection", "speed", "hide", "present", "lesson")  # fields that are not of the experiment
 SWITCH = Choice({"0": False, "1": True})
 
 # What a link may hide, by name, and where it is on the page: hide=label,attack
 HIDEABLE = {
     "intro": ".ls-intro",
     "tabs": "#tabs > .tab-wrapper",
-    "sentence": "#sentence, #said",
+    "sentence": "#sentence, #said, .ls-undo",
     "link": "#copy-link",
-    "examples": "#preset",
+    "examples": "#preset .ls-chips",
     "label": "#label",
     "training": "#how",
     "model": "#model",

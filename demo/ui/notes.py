@@ -1,5 +1,7 @@
 """What the controls say of each other."""
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
@@ -8,11 +10,11 @@ from demo.attacks import ATTACKS
 from demo.engine import Experiment, check, set_up
 from demo.hub import PATIENCE
 from demo.leak import MOST_SENTENCES
-from demo.messages import cost_of, training
-from demo.models import MODELS, outline, unavailable
+from demo.messages import cost_of, title, training
+from demo.models import MODELS, Weights, outline, unavailable
 from demo.slices import all_pieces, count
 from demo.turns import Over, at_most
-from demo.ui.choices import PRESETS, check_batch, resized
+from demo.ui.choices import check_batch, resized
 from demo.ui.components import chosen_in, drawing_of
 from demo.ui.controls import OWN_SETTINGS, TRAINING, Controls, experiment_of, weight_menu
 from demo.ui.defending import connect_defenses
@@ -21,12 +23,16 @@ from demo.ui.limits import Limits
 
 QUICK = 50e6  # parameters of models that take a training step in a moment
 MOMENT = 1.0  # seconds that a note is worth
+CHANGED_JS = "() => { window.leakscopeSentence?.changed(); }"
 QUICKLY: dict[str, Any] = {  # how events run that answer at once
     "show_progress": "hidden", "api_visibility": "private", "queue": False, "trigger_mode": "always_last",
 }  # fmt: skip
+EACH = QUICKLY | {
+    "trigger_mode": "multiple"
+}  # for what is told with the event: Gradio forgets it of one that it puts off
 
 
-def connect_notes(controls: Controls, limits: Limits, device: str | None) -> None:
+def connect_notes(controls: Controls, shown: gr.HTML, limits: Limits, device: str | None) -> None:
     """What the controls say of each other."""
 
     def note(*values: Any) -> tuple[str, str]:
@@ -35,12 +41,18 @@ def connect_notes(controls: Controls, limits: Limits, device: str | None) -> Non
         except ValueError as problem:
             return f"⚠ {problem}.", ""
 
+    def asked(*values: Any) -> str:
+        try:
+            return json.dumps(described(experiment_of(values, limits, device)))
+        except ValueError:  # said elsewhere
+            return json.dumps({"title": "", "truth": []})
+
     def redrawn(model: str, drawing: str, frozen: bool) -> str:
         return drawing_of(model, *chosen_in(drawing), frozen)
 
     model, drawing, attack, batch = controls.model, controls.drawing, controls.attack, controls.batch
     dropout, frozen = controls.dropout, controls.frozen
-    controls.preset.input(PRESETS.get, controls.preset, controls.sentence, **QUICKLY)
+    controls.sentence.change(None, js=CHANGED_JS, api_visibility="private")
     gr.on(
         [controls.sentence.change, model.change], lambda text, model: sentence_note(limits, model, text),
         [controls.sentence, model], controls.said, **QUICKLY,
@@ -52,13 +64,20 @@ def connect_notes(controls: Controls, limits: Limits, device: str | None) -> Non
     )
     gr.on([model.change, drawing.input, frozen.change], redrawn, [model, drawing, frozen], drawing, **QUICKLY)
     model.input(weight_menu, model, controls.weights, **QUICKLY)  # a link sets both
+    choices = [
+        attack.change, drawing.change, controls.weights.change, dropout.change, frozen.change, batch.change,
+        *(control.change for control in controls.defending.values),
+    ]  # fmt: skip
     gr.on(
-        [
-            attack.change, drawing.change, controls.weights.change, controls.knows.change, dropout.change,
-            frozen.change, batch.change, *(control.change for control in controls.defending.values),
-        ],
-        note, controls.values, [controls.about, controls.defending.cost], **QUICKLY,
-    )  # fmt: skip
+        [*choices, controls.sentence.change, model.change, controls.scale.change],
+        asked,
+        controls.values,
+        shown,
+        **QUICKLY,
+    )
+    gr.on(
+        [*choices, controls.knows.change], note, controls.values, [controls.about, controls.defending.cost], **QUICKLY
+    )
     attack.change(
         lambda name: [gr.Group(visible=name == own) for own in OWN_SETTINGS], attack, controls.groups, **QUICKLY
     )
@@ -86,6 +105,15 @@ def sentence_note(limits: Limits, model: str, text: str) -> str:
 def lines_of(text: str) -> int:
     """The batch size that the menu shows; of a text with too many lines, the largest that there is."""
     return min(max(len(Experiment(text).sentences), 1), MOST_SENTENCES)
+
+
+def described(experiment: Experiment) -> dict[str, Any]:
+    """What a run of the experiment would have for its title and its true tokens; nothing is loaded for it."""
+    model, weights = outline(experiment.model), experiment.weights or Weights(MODELS[experiment.model].default)
+    kind = weights.kind if weights.kind == "pretrained" else f"{weights.kind}({weights.scale:g})"
+    named = replace(model, title=f"{model.title}, {kind}")
+    tokens = [token for sentence in experiment.sentences for token in model.tokens(model.encode(sentence)[1:-1])]
+    return {"title": title(experiment, named), "truth": tokens}
 
 
 def training_note(dropout: float, frozen: bool, batch: int) -> gr.Accordion:

@@ -18,7 +18,7 @@ from demo.ui.controls import Controls, client_side, experiment_of
 from demo.ui.lending import LENT
 from demo.ui.limits import Limits, Visitors
 from demo.ui.linking import connect_links
-from demo.ui.notes import connect_notes, sentence_note
+from demo.ui.notes import connect_notes, described, sentence_note
 from demo.ui.running import DEVICE, Run, connect_runs
 from demo.ui.showing import results_tab
 from demo.ui.surveying import ATTACK_TAB, map_tab, sweep_tab
@@ -42,7 +42,9 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
                 with gr.Column(scale=2, min_width=340, elem_classes="ls-client"):
                     controls = client_side(limits, model, sentence_note(limits, model, DEFAULT.sentence))
                 with gr.Column(scale=3, min_width=340, elem_classes="ls-attacker"):
-                    gr.Markdown("## The attacker <small>sees only what glows</small>", elem_classes="ls-side")
+                    with gr.Row(elem_classes="ls-heading"):
+                        gr.Markdown("## The attacker <small>sees only what glows</small>", elem_classes="ls-side")
+                        shown = components.shown(elem_id="shown")
                     panel = lesson_panel()
                     stage = components.stage(elem_id="stage")
             with gr.Tab("Compare", id="compare"):
@@ -56,7 +58,7 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
             with gr.Tab("Results", id="results") as results:
                 results_tab(results)
         connect_runs(page, [attacking(controls, stage, limits, device), comparing, mapping, sweeping], visitors)
-        connect_notes(controls, limits, device)
+        connect_notes(controls, shown, limits, device)
         connect_links(page, controls, tabs, limits, model, device)
         gr.api(endpoint(limits, device, visitors), api_name="attack", concurrency_id=DEVICE, concurrency_limit=1)
     first = replace(DEFAULT, model=model, device=device)
@@ -80,6 +82,8 @@ def attacking(controls: Controls, stage: gr.HTML, limits: Limits, device: str | 
     """Attack and Stop."""
 
     def stream(*values: Any) -> Generator[Message]:
-        yield from told(experiment_of(values, limits, device))
+        experiment = experiment_of(values, limits, device)
+        for message in told(experiment):
+            yield message | ({"asked": described(experiment)} if "start" in message else {})
 
     return Run("leakscope", [controls.go.click], controls.stop, stream, controls.values, stage)

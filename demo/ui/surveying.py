@@ -16,7 +16,7 @@ from demo.ui.choices import DEFAULT, clamp, experiment_from, written
 from demo.ui.controls import Controls, control_values, experiment_of
 from demo.ui.lending import on_gpu
 from demo.ui.limits import Limits
-from demo.ui.notes import QUICKLY
+from demo.ui.notes import EACH, QUICKLY
 from demo.ui.running import Run
 
 ATTACK_TAB = "attack"
@@ -25,12 +25,13 @@ MOST_STRENGTHS = 20
 MAP = """
 ## Where the model leaks
 Each place of the model is attacked alone, with the sentence, model, training, defenses and attack of the Attack tab.
-Click a finished one to open its experiment.
+Click a finished one to open its experiment; of the recording, with your own sentence.
 """
 SWEEP = """
 ## How strong a defense must be
 The slice of the Attack tab is attacked under one defense, from weak to strong. What training loses is told by how much
-the shared gradient still points where the clean one does. Click a point to replay its attack.
+the shared gradient still points where the clean one does. Click a point to run its attack; of the recording, on your
+own sentence.
 """
 REPLAY_JS = "() => document.querySelector('#go').click()"  # the same experiment again, from the same seed
 
@@ -48,7 +49,7 @@ def map_tab(controls: Controls, tabs: gr.Tabs, limits: Limits, device: str | Non
         base = experiment_of(values, limits, device)
         return survey_title(base), paced(cells(base), seconds, limits)
 
-    picture.select(opened(map_place, limits), None, [*controls.values, tabs], **QUICKLY)
+    picture.select(opened(map_place, limits), None, [*controls.values, tabs], **EACH)
     return Run("leakscopeMap", [start.click], stop, streaming(planned), [seconds, *controls.values], picture)
 
 
@@ -67,7 +68,7 @@ def sweep_tab(controls: Controls, tabs: gr.Tabs, limits: Limits, device: str | N
         return sweep_title(base), paced(sweep(base, defense, strengths_in(texts)), seconds, limits)
 
     defense.input(listed, defense, strengths, **QUICKLY)
-    picked = picture.select(opened(sweep_place, limits), None, [*controls.values, tabs], **QUICKLY)
+    picked = picture.select(opened(sweep_place, limits), None, [*controls.values, tabs], **EACH)
     picked.success(None, js=REPLAY_JS, api_visibility="private")
     inputs = [seconds, defense, strengths, *controls.values]
     return Run("leakscopeSweep", [start.click], stop, streaming(planned), inputs, picture)
@@ -91,7 +92,10 @@ def opened(place: Callable[[Place], Place], limits: Limits) -> Callable[[gr.Even
             experiment = picked_in(event._data, place, limits)
         except ValueError as problem:
             raise gr.Error(str(problem), print_exception=False) from None
-        return [*control_values(experiment), gr.Tabs(selected=ATTACK_TAB)]
+        values = control_values(experiment)
+        if event._data.get("recorded"):  # nobody asked for its sentence: the one in the box stays
+            values[0] = gr.skip()
+        return [*values, gr.Tabs(selected=ATTACK_TAB)]
 
     return taken
 

@@ -1,5 +1,6 @@
 """The tab Lessons, the panel in which a lesson walks through the page, and how its steps set the controls."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,7 +8,7 @@ import gradio as gr
 
 from demo.engine import Experiment
 from demo.lessons import for_the_page, lessons
-from demo.ui.choices import CHARACTERS, DEFAULT, experiment_from, written
+from demo.ui.choices import DEFAULT, experiment_from, written
 from demo.ui.controls import Controls, control_values
 from demo.ui.limits import Limits
 from demo.ui.notes import QUICKLY
@@ -16,7 +17,7 @@ from demo.ui.surveying import ATTACK_TAB
 ABOUT = """
 ## Lessons
 Short walks through recorded runs: nothing is computed, and you can leave at any time. Each step sets the controls, so
-that *Attack* then runs what it shows. Whoever leaves finds their own sentence again, under the lesson's settings.
+that *Attack* then runs what it shows. Whoever leaves finds their own sentence and settings again.
 """
 
 
@@ -24,12 +25,16 @@ that *Attack* then runs what it shows. Whoever leaves finds their own sentence a
 PANEL_JS = """
 import(new URL('static/assets/lesson/panel.js', document.baseURI)).then(({ Panel }) => {
     window.leakscopeLesson = new Panel(element.querySelector('.ls-lesson'), JSON.parse(props.value), {
-        recordings: 'static/assets/recordings/', onStep: (step) => trigger('select', step),
+        recordings: 'static/assets/recordings/', onOpen: () => trigger('expand'), onStep: () => trigger('select'),
     });
-    const asked = window.leakscopeWanted ?? new URLSearchParams(location.search).get('lesson');
-    if (asked) window.leakscopeLesson.open(asked);
+    const linked = new URLSearchParams(location.search).get('lesson');
+    if (window.leakscopeWanted) window.leakscopeLesson.open(window.leakscopeWanted);
+    else if (linked) window.leakscopeLesson.openLinked(linked);
 });
 """
+STEP_JS = "() => JSON.stringify(window.leakscopeLesson.step)"  # as it is once the answer to the step before has come
+KEEP_JS = "(...values) => { window.leakscopeLesson.keep(values); }"
+RESTORE_JS = "() => window.leakscopeLesson.restored(DRAWING)"
 LIST_JS = """
 import(new URL('static/assets/lesson/list.js', document.baseURI)).then(({ list }) => {
     list(element.querySelector('.ls-lessons'), JSON.parse(props.value), (name) => {
@@ -42,7 +47,7 @@ import(new URL('static/assets/lesson/list.js', document.baseURI)).then(({ list }
 
 
 def lesson_panel() -> gr.HTML:
-    """Above the stage; empty until a lesson is opened. `select` tells the step on show, or left."""
+    """Above the stage; empty until a lesson is opened. `select` tells that there is another step, or none any more."""
     return gr.HTML(
         for_the_page(), html_template='<div class="ls-lesson" hidden></div>', js_on_load=PANEL_JS,
         apply_default_css=False, elem_id="lesson",
@@ -57,10 +62,13 @@ def lessons_tab(controls: Controls, panel: gr.HTML, tabs: gr.Tabs, limits: Limit
     )  # fmt: skip
     walks = lessons()
 
-    def taken(event: gr.EventData) -> list[Any]:
-        """The step on show -> the controls; who leaves it gets back the sentence that was there before."""
+    def taken(told: str) -> list[Any]:
+        """The step on show -> the controls."""
         try:
-            step = walks[str(event._data.get("lesson"))].steps[int(event._data.get("step"))]
+            asked = json.loads(told)
+            if asked is None:  # left: the page itself knows what was there before
+                return [gr.skip() for _ in outputs]
+            step = walks[asked["lesson"]].steps[int(asked["step"])]
         except (KeyError, IndexError, ValueError, TypeError):
             raise gr.Error("there is no such step: open a lesson in the tab Lessons", print_exception=False) from None
         opened = [gr.Accordion(open=step.point == name) for name in ("training", "defenses")]
@@ -68,12 +76,16 @@ def lessons_tab(controls: Controls, panel: gr.HTML, tabs: gr.Tabs, limits: Limit
             values = control_values(experiment_for(step.controls, limits))
         except ValueError:  # this server does not offer its model: the recording plays all the same
             values = [gr.skip() for _ in controls.values]
-        own = event._data.get("sentence")
-        values[0] = str(own)[:CHARACTERS] if own else values[0]
         return [gr.Tabs(selected=ATTACK_TAB), *opened, *values]
 
+    set_by_steps = [controls.how, controls.defending.group, *controls.values]
+    outputs = [tabs, *set_by_steps]
+    step = gr.Textbox(visible=False)
     listed.select(lambda: gr.Tabs(selected=ATTACK_TAB), None, tabs, **QUICKLY)
-    panel.select(taken, None, [tabs, controls.how, controls.defending.group, *controls.values], **QUICKLY)
+    panel.expand(None, controls.values, js=KEEP_JS, api_visibility="private")
+    answered = panel.select(taken, step, outputs, js=STEP_JS, **QUICKLY)
+    restore = RESTORE_JS.replace("DRAWING", str(controls.values.index(controls.drawing)))
+    answered.then(None, None, set_by_steps, js=restore, api_visibility="private")
 
 
 def experiment_for(controls: Mapping[str, Any], limits: Limits) -> Experiment:

@@ -15,10 +15,13 @@ from pathlib import Path
 
 sys.path.remove(str(Path(__file__).parent))
 del sys.modules["spaces"]
-real = importlib.import_module("spaces")
+import torch  # noqa: E402
+
+torch.version.cuda = torch.version.cuda or "13.0"  # a build for CPUs lacks what the package asks for
+torch._C._cuda_init = getattr(torch._C, "_cuda_init", None)
+importlib.import_module("spaces")
 
 import httpx  # noqa: E402
-import torch  # noqa: E402
 from spaces.zero import api, client  # noqa: E402
 from spaces.zero import torch as emulation  # noqa: E402
 from torch.overrides import TorchFunctionMode  # noqa: E402
