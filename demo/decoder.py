@@ -1,7 +1,8 @@
 """How an attack judges guesses by a decoder, where one token asks and all others answer.
 
 What leaks (`demo.asking`) are sums over the sentence's words, which makes a riddle: which words, one at each place, add
-up to this? `demo.attacks.beam` finds nearly all of them at once, and `demo.attacks.readout` the rest, as where one vector leaks.
+up to this? `demo.attacks.beam` finds nearly all of them at once, and `demo.attacks.readout` the rest, as where one
+vector leaks.
 """
 
 from collections.abc import Iterator

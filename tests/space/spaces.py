@@ -19,6 +19,7 @@ import torch  # noqa: E402
 
 torch.version.cuda = torch.version.cuda or "13.0"  # a build for CPUs lacks what the package asks for
 torch._C._cuda_init = getattr(torch._C, "_cuda_init", None)
+torch.cuda._is_in_bad_fork = bool  # never; and unlike torch's own, it can be pickled
 importlib.import_module("spaces")
 
 import httpx  # noqa: E402
