@@ -14,6 +14,8 @@ export class Sentence {
     root.replaceChildren(this.buildUndo(), this.buildExamples(examples));
     document.addEventListener("input", (event) => event.target === this.box && this.typed(), true);
     document.addEventListener("keydown", (event) => event.target === this.box && this.key(event), true);
+    // Gradio would have it the other way round: Enter a line, Shift+Enter a submission.
+    document.addEventListener("keypress", (event) => event.target === this.box && event.key === "Enter" && event.stopPropagation(), true);
   }
 
   get box() {
@@ -107,7 +109,6 @@ export class Sentence {
       this.undo();
     }
     if (event.key !== "Enter" || event.isComposing) return; // while composing, Enter takes a word
-    event.stopPropagation(); // Gradio would have it the other way round
     if (event.shiftKey || command || event.altKey) return;
     event.preventDefault();
     if (!event.repeat) document.querySelector("#go")?.click();

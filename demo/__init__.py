@@ -17,15 +17,18 @@ In reading order, each importing only what stands above it:
     matching    how far dummies are from the leak, without building their gradients
     evidence    how likely a guess makes the leak, under known noise
     lens        what a token becomes inside the network, guessed from the token alone
+    asking      a decoder's last token, and what it gathers of the others
     judges      how far whole guesses are from the leak, and which words would fit
     sieve       the same question to the whole vocabulary, where one vector is all that is known
     readout     how far a guess is from that one vector
+    decoder     how far a guess is from what a decoder gathers
     attacks/    one file an attack idea; the table ATTACKS
     metrics     truth meets guess
     engine      Experiment -> Frames: the one generator that feeds everything
     surveys     several experiments as one question
     sentences   files of sentences to attack
     measuring   experiments run to their ends, as rows
+    calibration how often words that an attack is sure of are right
     tables      the papers' tables beside our figures
     studies     what each defense is worth
     projection  word vectors in three dimensions

@@ -9,6 +9,7 @@ python -m demo.benchmark map --sentences FILE --limit 1 --seconds 30
 python -m demo.benchmark tables --data FOLDER --only tag2,tag4 --out tables.jsonl
 python -m demo.benchmark dp --sentences FILE --out dp.jsonl
 python -m demo.benchmark defenses --sentences FILE --out defenses.jsonl
+python -m demo.benchmark calibration --sentences FILE
 """
 
 import argparse
@@ -17,7 +18,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from demo import sentences, studies, tables
+from demo import calibration, sentences, studies, tables
 from demo.attacks import ATTACKS
 from demo.claims import CLAIMS, table
 from demo.defenses import parse as parse_defense
@@ -125,6 +126,17 @@ def study_command(options: argparse.Namespace) -> None:
     print(markdown(studies.make(options.command, examples, options.seconds, options.out)))
 
 
+def calibration_command(options: argparse.Namespace) -> None:
+    """The curves that half of the runs ask for, and what the curves in use are worth on either half."""
+    examples = sentences.read(options.sentences, min_words=3, max_words=12)
+    runs = calibration.watched(calibration.diet(examples, options.limit, options.seconds, options.seed))
+    fitted, held_out = runs[::2], runs[1::2]
+    for kind, curve in calibration.fitted(fitted).items():
+        print(f'    "{kind}": {curve},')
+    for name, half in (("for the fit", fitted), ("held out", held_out)):
+        print(f"\n{len(half)} runs {name}\n\n{calibration.reliability(half)}")
+
+
 def named(only: str | None, known: Iterable[str], what: str) -> list[str]:
     """a,b -> those of the known ones; all of them where none is named."""
     names = only.split(",") if only else list(known)
@@ -176,6 +188,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "tables": tables_command,
     "dp": study_command,
     "defenses": study_command,
+    "calibration": calibration_command,
 }
 
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from demo.attacks.chances import chances
 from demo.attacks.objectives import NATS, OBJECTIVES, Objective
 from demo.defenses import told_of
 from demo.engine import Case, Experiment, Frame, run, set_up
@@ -95,7 +96,7 @@ class Show:
     def frame(self, n: int, frame: Frame) -> Message:
         shot = frame.snapshot
         guess = self.case.leak.sentences(shot.ids)
-        words, sure = [*self._tokens(shot.ids), BLANK], [*shot.confidence.tolist(), 0]
+        words, sure = [*self._tokens(shot.ids), BLANK], [*chances(shot).tolist(), 0]
         places = laid_out([len(ids) for ids in self.sentences], [len(ids) for ids in guess])
         places = [place for n, place in enumerate(places) if n < len(self.truth) or words[place] != BLANK]
         # Joined by blanks: gradio 6.31 sends differences, and gets those of shrinking lists within lists wrong.

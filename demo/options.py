@@ -83,6 +83,12 @@ def parser(about: str) -> argparse.ArgumentParser:
     papers.add_argument("--limit", type=_positive, default=3, help="sentences of each file")
     papers.add_argument("--seconds", type=float, default=20, help="for each sentence and attack")
 
+    calibration = commands.add_parser("calibration", help="how many of the words that are called sure are right")
+    calibration.add_argument("--sentences", required=True)
+    calibration.add_argument("--limit", type=_positive, default=100, help="runs, each of another sentence")
+    calibration.add_argument("--seconds", type=float, default=6, help="for each")
+    calibration.add_argument("--seed", type=int, default=0, help="of the sentences and places drawn")
+
     told = {"dp": "how much noise stops the leak", "defenses": "what stops the leak besides noise"}
     for name, words in told.items():
         study = commands.add_parser(name, help=f"{words}, into assets/results/{name}.csv")

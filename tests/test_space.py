@@ -4,9 +4,11 @@ import json
 import os
 import pickle
 import re
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -44,6 +46,8 @@ def test_the_space_is_described(card):
     assert card["license"] == "mit"
     assert re.fullmatch(r"\d+[mh]", card["startup_duration_timeout"])
     assert set(card["models"]) <= {shape.hub for shape in MODELS.values()}
+    preloaded = {line.split()[0] for line in card["preload_from_hub"]}
+    assert preloaded <= {shape.hub for shape in MODELS.values()}
     assert {card["colorFrom"], card["colorTo"]} <= {"red", "blue", "indigo", "purple", "pink", "gray"}
     assert card["title"]
     assert card["emoji"]
@@ -57,6 +61,29 @@ def test_the_gpu_is_asked_for_as_long_as_the_budget_and_a_margin():
     assert borrowed(replace(short, model="bert-large")) > borrowed(short) + 10  # which is more to load
     longest = Limits.from_environment({}, "cuda", lent=True).seconds
     assert all(borrowed(Experiment("a", model=model, seconds=longest)) <= 120 for model in MODELS)
+
+
+def test_where_gpus_are_lent_an_attack_is_short_unless_one_asks_for_more():
+    """A visitor has two minutes a day."""
+    lent, own = (Limits.from_environment({}, "cuda", lent=lent) for lent in (True, False))
+    assert lent.budget == 20
+    assert lent.seconds == own.budget == 60
+    assert Limits.from_environment({"LEAKSCOPE_USUAL": "30"}, "cuda", lent=True).budget == 30
+    assert Limits.from_environment({"LEAKSCOPE_SECONDS": "5"}).budget == 5
+
+
+def test_models_are_loaded_before_the_gpu_is_lent(monkeypatch):
+    said = []
+    monkeypatch.setattr(lending, "LENT", True)
+    monkeypatch.setattr(lending, "prepare", lambda model, weights: said.append(model))
+    monkeypatch.setitem(sys.modules, "spaces", SimpleNamespace(GPU=lambda duration: lambda stream: stream))
+
+    def stream(*experiments):
+        said.append("lent")
+        yield len(experiments)
+
+    assert list(on_gpu(stream)(DEFAULT, replace(DEFAULT, model="tinybert4"))) == [2]
+    assert said == ["minilm", "tinybert4", "lent"]
 
 
 def test_without_a_space_nothing_is_wrapped():

@@ -30,7 +30,7 @@ def endpoint(limits: Limits, device: str | None, visitors: Visitors) -> Callable
         scale: float = 0.02,
         knows_length: bool = True,
         knows_label: bool = True,
-        seconds: float = 60,
+        seconds: float = limits.budget,
         seed: int = 0,
         settings: dict[str, Any] | None = None,
         dropout: float | None = DEFAULT.dropout,

@@ -53,7 +53,9 @@ def compare_tab(controls: Controls, limits: Limits, device: str | None) -> Run:
         first = next(iter(READY))
         ready = gr.Dropdown(list(READY), value=first, label="Ready comparisons", elem_id="compare-ready")
         longest = limits.seconds / 2  # both together take no longer than one attack may
-        seconds = gr.Slider(1, longest, min(SECONDS, longest), step=1, label="Seconds each", min_width=220)
+        seconds = gr.Slider(
+            1, longest, min(SECONDS, limits.budget / 2, longest), step=1, label="Seconds each", min_width=220
+        )
         start = gr.Button("Compare", variant="primary", elem_id="compare-go")
         stop = gr.Button("Stop", elem_id="compare-stop")
     with gr.Row(elem_classes="ls-sides"):

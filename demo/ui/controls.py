@@ -101,8 +101,7 @@ def client_side(limits: Limits, model: str, note: str) -> Controls:
     defending = defense_controls()
     with gr.Row():
         attack = gr.Dropdown(list(ATTACKS), value=DEFAULT.attack, label="Attack", elem_id="attack-name")
-        budget = min(DEFAULT.seconds, limits.seconds)
-        seconds = gr.Slider(1, limits.seconds, budget, step=1, label="Seconds", elem_id="seconds")
+        seconds = gr.Slider(1, limits.seconds, limits.budget, step=1, label="Seconds", elem_id="seconds")
     about = gr.Markdown(ATTACKS[DEFAULT.attack].about, elem_id="about", elem_classes="ls-note")
     with gr.Accordion("Advanced", open=False, elem_id="advanced"):
         knows = gr.CheckboxGroup(["length", "label"], value=["length", "label"], label="The attacker is told")

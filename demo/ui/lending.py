@@ -5,13 +5,14 @@ process that forks must never have run a backward pass: autograd sets up its thr
 sees, and a worker that inherits them has none for its GPU. So where GPUs are lent, the page itself computes nothing.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from gradio.utils import is_zero_gpu_space
 
 from demo.engine import Experiment
-from demo.models import MODELS
+from demo.models import MODELS, prepare
 
 Item = TypeVar("Item")
 LENT = is_zero_gpu_space()
@@ -26,7 +27,15 @@ def on_gpu(stream: Callable[..., Iterator[Item]]) -> Callable[..., Iterator[Item
         return stream
     import spaces  # only a Space has it
 
-    return spaces.GPU(duration=borrowed)(stream)
+    lent = spaces.GPU(duration=borrowed)(stream)
+
+    @functools.wraps(stream)
+    def prepared(*experiments: Experiment) -> Iterator[Item]:
+        for one in experiments:  # before the loan: a worker that is forked then has it, and files are downloaded
+            prepare(one.model, one.weights)
+        yield from lent(*experiments)
+
+    return prepared
 
 
 def borrowed(*experiments: Experiment) -> float:

@@ -15,14 +15,16 @@ from demo.models import MODELS
 
 MINUTE = 60.0
 SECONDS = {"cuda": 180.0, "mps": 120.0, "cpu": 90.0}  # the longest budget: a slow device is longer in the way of others
-SECONDS_LENT = 60.0  # where each visitor has a few minutes of GPU a day
+USUAL = 60.0  # seconds of an attack, unless one asks for another budget
+SECONDS_LENT, USUAL_LENT = 60.0, 20.0  # where a visitor has two minutes of GPU a day
 
 
 @dataclass(frozen=True)
 class Limits:
     """How much one visitor may ask for; LEAKSCOPE_SECONDS, _TOKENS and so on override the defaults."""
 
-    seconds: float = SECONDS["cpu"]  # of an attack
+    seconds: float = SECONDS["cpu"]  # of an attack, at most
+    usual: float = USUAL  # seconds that an attack has, unless one asks for more or less
     tokens: int = 64  # of a sentence, without [CLS] and [SEP]
     queue: int = 40  # visitors waiting: a class, and some more
     survey: float = 900.0  # seconds of a whole map or sweep, as others wait for its end
@@ -35,7 +37,7 @@ class Limits:
         cls, environment: Mapping[str, str] = os.environ, device: str = "cpu", lent: bool = False
     ) -> "Limits":
         seconds = SECONDS_LENT if lent else SECONDS.get(device, cls.seconds)
-        values: dict[str, Any] = {"seconds": seconds}
+        values: dict[str, Any] = {"seconds": seconds, "usual": USUAL_LENT if lent else cls.usual}
         for name, default in ((field.name, field.default) for field in fields(cls) if field.name != "models"):
             variable = f"LEAKSCOPE_{name.upper()}"
             if variable in environment:
@@ -43,6 +45,11 @@ class Limits:
         if "LEAKSCOPE_MODELS" in environment:
             values["models"] = _models(environment["LEAKSCOPE_MODELS"])
         return cls(**values)
+
+    @property
+    def budget(self) -> float:
+        """Seconds that an attack has where nobody chose."""
+        return min(self.usual, self.seconds)
 
 
 def _number(variable: str, text: str, kind: Any, may_be_zero: bool) -> float:

@@ -67,7 +67,7 @@ def fields(limits: Limits, model: str, tabs: Sequence[str] = ()) -> dict[str, Fi
         "attack": Field(one_of(ATTACKS), DEFAULT.attack, always=True),
         "label": Field(Choice({**one_of(LABELS).values, "turns": TURNS}), DEFAULT.labels[0], always=True),
         "knows": Field(Several(("length", "label")), ["length", "label"], always=True),
-        "seconds": Field(Number(1, limits.seconds), min(DEFAULT.seconds, limits.seconds), always=True),
+        "seconds": Field(Number(1, limits.seconds), limits.budget, always=True),
         "seed": Field(Number(0, 2**31 - 1, whole=True), DEFAULT.seed, always=True),
         "dropout": Field(Number(0, MOST_DROPOUT), DEFAULT.dropout, always=True),
         "frozen": Field(SWITCH, DEFAULT.frozen_embeddings, always=True),

@@ -14,7 +14,7 @@ from demo.ui import components
 from demo.ui.api import broken_off, guarded
 from demo.ui.choices import DEFAULT, clamp, experiment_from, written
 from demo.ui.controls import Controls, control_values, experiment_of
-from demo.ui.lending import on_gpu
+from demo.ui.lending import LENT, on_gpu
 from demo.ui.limits import Limits
 from demo.ui.notes import EACH, QUICKLY
 from demo.ui.running import Run
@@ -33,13 +33,17 @@ The slice of the Attack tab is attacked under one defense, from weak to strong. 
 the shared gradient still points where the clean one does. Click a point to run its attack; of the recording, on your
 own sentence.
 """
+LENT_NOTE = """
+Here a GPU is lent, and every place asks for one anew: a whole picture may take all of your GPU time for today. Signed
+in, you have more. The recorded picture below costs nothing.
+"""
 REPLAY_JS = "() => document.querySelector('#go').click()"  # the same experiment again, from the same seed
 
 Place = dict[str, Any]
 
 
 def map_tab(controls: Controls, tabs: gr.Tabs, limits: Limits, device: str | None) -> Run:
-    gr.Markdown(MAP, elem_classes="ls-intro")
+    gr.Markdown(MAP + (LENT_NOTE if LENT else ""), elem_classes="ls-intro")
     with gr.Row(elem_classes="ls-tools"):
         seconds = budget(20, limits)
         start, stop = buttons("map")
@@ -54,7 +58,7 @@ def map_tab(controls: Controls, tabs: gr.Tabs, limits: Limits, device: str | Non
 
 
 def sweep_tab(controls: Controls, tabs: gr.Tabs, limits: Limits, device: str | None) -> Run:
-    gr.Markdown(SWEEP, elem_classes="ls-intro")
+    gr.Markdown(SWEEP + (LENT_NOTE if LENT else ""), elem_classes="ls-intro")
     with gr.Row(elem_classes="ls-tools"):
         first = next(iter(STRENGTHS))
         defense = gr.Dropdown(list(STRENGTHS), value=first, label="Defense", elem_id="sweep-defense")
@@ -110,7 +114,7 @@ def picked_in(row: Place, place: Callable[[Place], Place], limits: Limits) -> Ex
 
 def budget(seconds: float, limits: Limits) -> gr.Slider:
     most = min(LONGEST, limits.seconds)
-    return gr.Slider(1, most, min(seconds, most), step=1, label="Seconds each", min_width=220)
+    return gr.Slider(1, most, min(seconds, limits.budget / 2, most), step=1, label="Seconds each", min_width=220)
 
 
 def paced(experiments: Iterable[Experiment], seconds: float, limits: Limits) -> tuple[Experiment, ...]:

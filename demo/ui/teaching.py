@@ -93,7 +93,7 @@ def experiment_for(controls: Mapping[str, Any], limits: Limits) -> Experiment:
     asked: dict[str, Any] = {
         "sentence": DEFAULT.sentence, "labels": DEFAULT.labels, "model": DEFAULT.model, "weights": None, "scale": 0.02,
         "slice": DEFAULT.slice, "layers": DEFAULT.layers, "attack": DEFAULT.attack, "knows_length": True,
-        "knows_label": True, "seconds": DEFAULT.seconds, "seed": DEFAULT.seed, "settings": {},
+        "knows_label": True, "seconds": limits.budget, "seed": DEFAULT.seed, "settings": {},
         "dropout": DEFAULT.dropout, "frozen_embeddings": DEFAULT.frozen_embeddings, "defenses": [],
     }  # fmt: skip
     unknown = controls.keys() - asked

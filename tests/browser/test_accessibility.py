@@ -117,9 +117,9 @@ def test_the_tokens_are_a_table_too(page):
     rows = [row.inner_text().split("\t") for row in table.get_by_role("row").all()]
     assert rows == [
         ["Sentence, place", "Token", "State", "Confidence", "Runners-up"],
-        ["1, 1", "a", "✓ in place", "100 %", "none"],
-        ["1, 2", "c", "↔ right word in the wrong place", "60 %", "d, e"],
-        ["2, 1", "<b>", "✗ wrong", "5 %", "<i>"],
+        ["sentence 1, 1", "a", "✓ in place", "100 %", "none"],
+        ["sentence 1, 2", "c", "↔ right word in the wrong place", "60 %", "d, e"],
+        ["sentence 2, 1", "<b>", "✗ wrong", "5 %", "<i>"],
     ]
     assert not page.locator(".ls-tilebox").is_visible()
     page.get_by_role("button", name="Compare with the truth").press("Space")

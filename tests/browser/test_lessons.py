@@ -67,10 +67,10 @@ def test_a_lesson_goes_by_keys_and_can_be_left(page):
     page.keyboard.press("Escape")
     expect(page.locator(".ls-lesson")).to_be_hidden()
     assert page.locator(".ls-pointed").count() == 0
-    expect(page.locator("#sentence textarea")).to_have_value("Two dogs bark.")  # theirs again, under what it showed
+    expect(page.locator("#sentence textarea")).to_have_value("Two dogs bark.")  # theirs again
     attack(page)
     assert tiles(page) == ["two", "dogs", "bark", "."]
-    assert "attention query of layer 0 · span" in page.locator(".ls-stage .ls-title").inner_text()
+    assert "attention query of layer 3 · best" in page.locator(".ls-stage .ls-title").inner_text()
 
 
 def test_a_lesson_replaces_a_run_and_a_run_replaces_its_recording(page):

@@ -160,7 +160,7 @@ def test_a_batch_has_a_row_for_each_sentence(page):
     expose(page, "all")
     attack(page)
     rows = page.locator(".ls-sentence:visible")
-    assert rows.locator(".ls-number").all_text_contents() == ["1", "2"]
+    assert rows.locator(".ls-whose").all_text_contents() == ["sentence 1", "sentence 2"]
     assert rows.nth(0).locator(".ls-word").all_text_contents()[:3] == ["the", "patient", "was"]
     assert rows.nth(1).locator(".ls-word").all_text_contents()[:3] == ["my", "new", "password"]
     assert page.locator(".ls-headline").inner_text().startswith("Certified: these sentences")
@@ -184,7 +184,7 @@ def test_words_beyond_a_sentence_get_a_row_of_their_own(page):
     rows = page.locator(".ls-sentence:visible")
     rows.nth(2).wait_for()
     assert [" ".join(rows.nth(n).locator(".ls-word").all_text_contents()) for n in range(3)] == ["a b", "c d", "<b>"]
-    assert rows.locator(".ls-number").all_text_contents() == ["1", "2", "+"]
+    assert rows.locator(".ls-whose").all_text_contents() == ["sentence 1", "sentence 2", "+"]
 
 
 def test_frames_can_be_scrubbed_and_stepped_through_by_keys(page):
