@@ -13,11 +13,11 @@ In reading order, each importing only what stands above it:
     slices      which pieces of the gradient are exposed
     defenses    what the client does to its gradient before it shares it
     leak        what each party knows; the certificate
+    lens        what a token becomes inside the network, guessed from the token alone
+    asking      a decoder's last token, and what it gathers of the others
     subspace    an exposed matrix as the span of its layer's inputs
     matching    how far dummies are from the leak, without building their gradients
     evidence    how likely a guess makes the leak, under known noise
-    lens        what a token becomes inside the network, guessed from the token alone
-    asking      a decoder's last token, and what it gathers of the others
     judges      how far whole guesses are from the leak, and which words would fit
     sieve       the same question to the whole vocabulary, where one vector is all that is known
     readout     how far a guess is from that one vector

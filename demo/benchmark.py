@@ -20,6 +20,7 @@ from pathlib import Path
 
 from demo import calibration, sentences, studies, tables
 from demo.attacks import ATTACKS
+from demo.attacks.chances import CURVES
 from demo.claims import CLAIMS, table
 from demo.defenses import parse as parse_defense
 from demo.engine import Experiment
@@ -127,14 +128,16 @@ def study_command(options: argparse.Namespace) -> None:
 
 
 def calibration_command(options: argparse.Namespace) -> None:
-    """The curves that half of the runs ask for, and what the curves in use are worth on either half."""
+    """The curves that half of the runs ask for, and what they and those in use are worth on the other half."""
     examples = sentences.read(options.sentences, min_words=3, max_words=12)
     runs = calibration.watched(calibration.diet(examples, options.limit, options.seconds, options.seed))
     fitted, held_out = runs[::2], runs[1::2]
-    for kind, curve in calibration.fitted(fitted).items():
+    curves = calibration.fitted(fitted)
+    for kind, curve in curves.items():
         print(f'    "{kind}": {curve},')
-    for name, half in (("for the fit", fitted), ("held out", held_out)):
-        print(f"\n{len(half)} runs {name}\n\n{calibration.reliability(half)}")
+    for name, used in (("fitted now", curves), ("in use", CURVES)):
+        told = calibration.reliability(held_out, used)
+        print(f"\nThe curves {name}, on {len(held_out)} runs that they were not fitted to:\n\n{told}")
 
 
 def named(only: str | None, known: Iterable[str], what: str) -> list[str]:

@@ -3,6 +3,7 @@
 Half of the runs are for the fit, the other half, of other sentences, tells whether it holds.
 """
 
+import math
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 from tqdm import tqdm
 
-from demo.attacks.chances import chances, fit_of_guess, fit_of_words
+from demo.attacks.chances import USUAL, Curve, fits, on_curve
 from demo.defenses import parse
 from demo.engine import Case, Experiment, Frame, run, set_up
 from demo.sentences import Example
@@ -28,6 +29,7 @@ DEFENSES = ((),) * 6 + (("noise=1e-6",), ("noise=1e-4",), ("prune=0.9",), ("roun
 DROPOUT = (0.0,) * 8 + (0.1, 0.1)
 FRAMES = 20  # of each run are looked at, evenly spread: a long one must not outweigh the others
 STEPS = 10  # bins of ten per cent
+FEWEST = 100  # words that a curve can be fitted to
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +37,7 @@ class Words:
     """The guessed words of some frames of one kind of score, and which of them were right."""
 
     kind: str
-    features: Tensor  # (words, 2)
-    shown: Tensor  # (words,): the chance that the screen gives now
+    fits: Tensor  # (words, 2)
     right: Tensor  # (words,) bool
     proven: Tensor  # (words,) bool: certified, so that no curve is asked
 
@@ -80,30 +81,33 @@ def words_of(case: Case, frame: Frame) -> Words:
     common = min(len(truth), len(guess))
     right = torch.zeros(len(guess), dtype=torch.bool)
     right[:common] = truth[:common] == guess[:common]
-    whole = torch.full((len(guess),), fit_of_guess(shot.meaning, shot.objective), dtype=torch.float64)
-    features = torch.stack([fit_of_words(shot.confidence), whole], 1)
     proven = torch.full((len(guess),), shot.certified)
-    return Words(shot.meaning.name, features[inner], chances(shot)[inner], right[inner], proven[inner])
+    return Words(shot.meaning.name, fits(shot)[inner], right[inner], proven[inner])
 
 
-def fitted(runs: Sequence[Sequence[Words]]) -> dict[str, tuple[float, float, float]]:
+def fitted(runs: Sequence[Sequence[Words]]) -> dict[str, Curve]:
     """The curve of each kind, from words that no certificate speaks for."""
-    curves = {}
+    curves: dict[str, Curve] = {}
     for kind in sorted({words.kind for told in runs for words in told}):
         some = [words for told in runs for words in told if words.kind == kind]
-        open_ = ~torch.cat([words.proven for words in some])
-        features, right = (torch.cat([getattr(words, name) for words in some])[open_] for name in ("features", "right"))
+        unproven = ~torch.cat([words.proven for words in some])
+        fits, right = (torch.cat([getattr(words, name) for words in some])[unproven] for name in ("fits", "right"))
+        if len(right) < FEWEST:
+            continue
+        share = (float(right.sum()) + 0.5) / (len(right) + 1)
+        height, own, whole = math.log(share / (1 - share)), 0.0, 0.0
         if 0 < int(right.sum()) < len(right):
-            model = LogisticRegression().fit(features, right)
+            model = LogisticRegression().fit(fits, right)
             height, (own, whole) = model.intercept_[0], model.coef_[0]
-            curves[kind] = (round(float(height), 2), round(float(own), 2), round(float(whole), 2))
+        curves[kind] = (round(float(height), 2), round(float(own), 2), round(float(whole), 2))
     return curves
 
 
-def reliability(runs: Sequence[Sequence[Words]]) -> str:
+def reliability(runs: Sequence[Sequence[Words]], curves: dict[str, Curve]) -> str:
     """Of the words shown within each tenth: how many, how sure on average, and how many were right, in per cent."""
     words = [one for told in runs for one in told]
-    shown, right = (torch.cat([getattr(one, name) for one in words]).double() for name in ("shown", "right"))
+    shown = torch.cat([shown_as(one, curves) for one in words])
+    right = torch.cat([one.right for one in words]).double()
     lines = ["| shown as (%) | words | sure on average (%) | right (%) |", "|---|---|---|---|"]
     for step in range(STEPS):
         there = (shown * STEPS).long().clamp_max(STEPS - 1) == step
@@ -112,3 +116,8 @@ def reliability(runs: Sequence[Sequence[Words]]) -> str:
             tenth = f"{100 * step // STEPS} to {100 * (step + 1) // STEPS}"
             lines.append(f"| {tenth} | {int(there.sum())} | {mean:.0f} | {share:.0f} |")
     return "\n".join(lines)
+
+
+def shown_as(words: Words, curves: dict[str, Curve]) -> Tensor:
+    """(words,): the chances that the screen would give with these curves."""
+    return on_curve(curves.get(words.kind, USUAL), words.fits).masked_fill(words.proven, 1.0)

@@ -2,7 +2,9 @@ import pickle
 
 import pytest
 
-from demo.engine import Experiment, run, set_up
+from demo.attacks.base import UNKNOWN_LENGTH
+from demo.defenses import parse
+from demo.engine import Experiment, attack_of, run, set_up
 
 SENTENCE = "The cat sat on the mat."
 
@@ -54,3 +56,25 @@ def test_experiments_are_values():
 def test_errors_name_the_input(minilm, change, message):
     with pytest.raises(ValueError, match=message):
         next(run(Experiment(**{"sentence": SENTENCE, "device": "cpu", **change})))
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        # The length cannot be read through pruning and noise: a wrong one used to break the run off.
+        {"slice": "ffn-out", "layers": (0,), "attack": "cosine", "knows_length": False,
+         "defenses": (parse("noise=1e-3"), parse("prune=0.9"))},
+        # What dropout leaves of this matrix makes a system of equations singular.
+        {"slice": "value", "layers": (1,), "attack": "grab", "dropout": 0.1},
+    ],
+)  # fmt: skip
+def test_an_internal_error_is_never_the_answer(choice):
+    """Either a refusal that says why, or a run to its end."""
+    experiment = Experiment(SENTENCE, model="tinybert4", seconds=3, **choice)
+    case = set_up(experiment)
+    refused = attack_of(experiment).supports(case.leak)
+    if refused:
+        assert refused == UNKNOWN_LENGTH
+    else:
+        *_, last = run(experiment, case)
+        assert last.texts

@@ -140,12 +140,10 @@ def test_the_fit_finds_a_known_curve():
     true = torch.sigmoid(-0.5 + features @ torch.tensor([1.5, 0.7], dtype=torch.float64))
     right = torch.rand(len(true), generator=draws) < true
     proven = torch.zeros(len(true), dtype=torch.bool)
-    ((height, own, whole),) = fitted([[Words("span", features, true, right, proven)]]).values()
-    assert (height, own, whole) == pytest.approx((-0.5, 1.5, 0.7), abs=0.08)
-    rows = [
-        line.strip("| ").split(" | ")
-        for line in reliability([[Words("span", features, true, right, proven)]]).splitlines()[2:]
-    ]
+    words = [[Words("span", features, right, proven)]]
+    curves = fitted(words)
+    assert curves["span"] == pytest.approx((-0.5, 1.5, 0.7), abs=0.08)
+    rows = [line.strip("| ").split(" | ") for line in reliability(words, curves).splitlines()[2:]]
     assert len(rows) == 10
     assert all(abs(float(mean) - float(share)) < 6 for _, _, mean, share in rows)
 
