@@ -70,9 +70,9 @@ def resident(server: Server) -> float:
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
-def ask_for_health(address: str, tally: Tally, over) -> None:
+def ask_for_health(address: str, tally: Tally, left: threading.Event) -> None:
     """How long the server takes to answer while it computes."""
-    while not over():
+    while not left.is_set():
         started = time.monotonic()
         urllib.request.urlopen(address + "health", timeout=60).read()
         tally.answers.append(time.monotonic() - started)
@@ -87,11 +87,14 @@ def drive(address: str, students: int, seconds: float, runs: int = 0, tally: Tal
         return time.monotonic() > until and tally.ends.total() >= runs
 
     threads = [threading.Thread(target=student, args=(address, n, tally, over), daemon=True) for n in range(students)]
-    threads.append(threading.Thread(target=ask_for_health, args=(address, tally, over), daemon=True))
-    for thread in threads:
+    left = threading.Event()  # the class has
+    health = threading.Thread(target=ask_for_health, args=(address, tally, left), daemon=True)
+    for thread in (*threads, health):
         thread.start()
     for thread in threads:
         thread.join()
+    left.set()
+    health.join()
     return tally
 
 
@@ -171,7 +174,8 @@ def look(visitor: Visitor, words: list[str], chance: random.Random, closes: bool
 def is_of(message: dict, words: list[str]) -> bool:
     """Whether all that a message tells of a sentence is of this one."""
     starts = [*message.get("starts", {}).values(), *([message["start"]] if "start" in message else [])]
-    said = message["asked"]["sentence"].split() if "asked" in message else words
+    asked = message.get("asked", {})
+    said = asked.get("truth") or asked.get("sentence", " ".join(words)).split()
     return said == words and all(start["truth"] == words for start in starts)
 
 
