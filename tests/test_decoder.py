@@ -8,7 +8,7 @@ from demo.asking import SUMMED, Asking, asking_length
 from demo.attacks.base import Budget
 from demo.attacks.certified import Certified
 from demo.decoder import DecoderJudge, asking_view
-from demo.leak import Leak
+from demo.models import load
 
 SENTENCE = "the dog sat near the red door"
 DECODER = 2  # the layer
@@ -56,13 +56,11 @@ def test_other_layers_do_not_ask(tiny, tiny_decoder, leak_of):
     assert asking_view(leak_of(tiny_decoder, "value", (DECODER,), SENTENCE, dropout=0.1)) is None
 
 
-@pytest.mark.parametrize("part", ["value", "key", "attention-output", "query"])
-def test_a_sentence_comes_back_from_the_decoder_alone(tiny_decoder, leak_of, part):
-    leak = leak_of(tiny_decoder, part, (DECODER,), SENTENCE)
-    assert found(leak) == tiny_decoder.encode(SENTENCE).tolist()
-
-
-def found(leak: Leak) -> list[int]:
+@pytest.mark.parametrize("part", ["value", "key", "query", "attention-output", "ffn-in"])
+def test_a_sentence_comes_back_from_the_decoder_alone(leak_of, part):
+    """The menu's first alternative: its last layer is a decoder."""
+    model = load("transformer", device="cpu")
+    leak = leak_of(model, part, (model.net.decoder,), SENTENCE)
     *_, last = Certified().run(leak, Budget(600), 0)
     assert last.certified
-    return last.ids.tolist()
+    assert last.ids.tolist() == model.encode(SENTENCE).tolist()
