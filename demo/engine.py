@@ -165,14 +165,18 @@ def run(
 def attacking(experiment: Experiment, leak: Leak, budget: Budget) -> Iterator[Snapshot]:
     """The attack, and what can be said of its result; or a refusal where it cannot work."""
     check(experiment, leak)
-    weighs = leak.veiled and not leak.dropout  # noise alone: what it leaves can be weighed
-    kept = min(WEIGHING * budget.seconds, LONGEST_WEIGHING) if weighs else 0.0
+    kept = kept_for_weighing(leak, budget.seconds)
     shot = None
     for shot in attack_of(experiment).run(leak, replace(budget, seconds=budget.seconds - kept), experiment.seed):
         yield shot
-    if weighs and shot is not None:
+    if kept and shot is not None:
         tick("weighing the guess against its neighbours")
         yield replace(weighed(leak, shot), seconds=budget.elapsed())
+
+
+def kept_for_weighing(leak: Leak, seconds: float) -> float:
+    """Of a budget; nothing unless there is noise, and noise alone, as only what that leaves can be weighed."""
+    return min(WEIGHING * seconds, LONGEST_WEIGHING) if leak.veiled and not leak.dropout else 0.0
 
 
 def check(experiment: Experiment, leak: Leak) -> None:

@@ -110,7 +110,7 @@ class Show:
             "left": round(max(0.0, self.experiment.seconds - shot.seconds)),
             "tokens": [words[place] for place in places],
             "marks": "".join(f"{marked}x"[place] for place in places),
-            "sure": [round(100 * sure[place]) for place in places],
+            "sure": [0 if words[place] == BLANK else round(100 * sure[place]) for place in places],
             "others": [others[place] for place in places],
             "points": [points[place] for place in places],
             "objective": value_of(shot.meaning, shot.objective),

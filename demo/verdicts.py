@@ -1,7 +1,7 @@
 """The verdict: what came of a run in a headline, and the figures behind it."""
 
 from demo.attacks.objectives import GRADIENT
-from demo.engine import Case, Experiment, Frame
+from demo.engine import Case, Experiment, Frame, kept_for_weighing
 from demo.leak import Certificate
 
 GRADIENTS = GRADIENT.title[0].lower() + GRADIENT.title[1:]  # the same figure has the same name over a curve
@@ -21,7 +21,7 @@ def verdict(frame: Frame, case: Case, experiment: Experiment) -> tuple[str, str]
     elif shot.nats is not None:
         told += f". Another candidate makes the noisy gradient likelier, so this guess is surely not {what(case)}"
     if not frame.scores.exact:
-        why = "the budget is spent" if over(frame, experiment) else "the attack has no further move"
+        why = "the budget is spent" if over(frame, case, experiment) else "the attack has no further move"
         words = f"{round(100 * frame.scores.recover_rate)} % of the words were found"
         return f"{recovered(frame, case)}: {why}.", f"{told}; {words}, in their place or elsewhere.{unread}"
     found = f"Recovered, as far as the model can read {it(case)}" if unread else "Recovered"
@@ -51,8 +51,9 @@ def it(case: Case) -> str:
     return "them" if case.whose else "it"
 
 
-def over(frame: Frame, experiment: Experiment) -> bool:
-    return frame.snapshot.seconds >= experiment.seconds or frame.snapshot.step >= experiment.steps
+def over(frame: Frame, case: Case, experiment: Experiment) -> bool:
+    seconds = experiment.seconds - kept_for_weighing(case.leak, experiment.seconds)
+    return frame.snapshot.seconds >= seconds or frame.snapshot.step >= experiment.steps
 
 
 def recovered(frame: Frame, case: Case) -> str:

@@ -10,7 +10,7 @@ from demo.attacks.chances import CURVES, chances
 from demo.attacks.objectives import NATS, OBJECTIVES, SPAN, VECTOR
 from demo.calibration import Words, diet, fitted, reliability
 from demo.defenses import parse
-from demo.engine import Experiment, run, scored, set_up
+from demo.engine import Experiment, scored, set_up
 from demo.leak import Certificate
 from demo.messages import Show, messages
 from demo.sentences import Example
@@ -90,6 +90,12 @@ def test_under_noise_evidence_is_plotted_beside_that_of_the_truth(minilm):
     assert max(values) > 0
 
 
+def test_a_budget_that_was_kept_for_weighing_is_spent_too(minilm):
+    experiment = Experiment(SENTENCE, slice="query", layers=(1,), defenses=(parse("noise=1e-2"),), seconds=2)
+    *_, last = (message for message in messages(experiment) if "frame" in message)
+    assert last["end"]["headline"] == "Not recovered: the budget is spent."
+
+
 def test_every_objective_has_a_title_of_its_own():
     assert len({objective.title for objective in OBJECTIVES}) == len(OBJECTIVES)
     assert len({objective.name for objective in OBJECTIVES}) == len(OBJECTIVES)
@@ -161,10 +167,13 @@ def test_every_kind_of_score_that_was_measured_has_a_curve_that_rises():
     assert all(own >= 0 for _, own, _ in CURVES.values())
 
 
-def test_tiles_show_chances(minilm):
-    experiment = Experiment(SENTENCE, slice="query", layers=(2,), seconds=600, steps=3)
+def test_tiles_show_chances_of_what_is_guessed(minilm):
+    experiment = Experiment(SENTENCE, slice="query", layers=(2,))
     case = set_up(experiment)
-    *_, frame = run(experiment, case)
-    shot = replace(frame.snapshot, certificate=None, confidence=torch.full_like(frame.snapshot.confidence, 0.3))
-    told = Show(experiment, case).frame(0, replace(frame, snapshot=shot))
-    assert told["sure"] == [round(100 * float(chance)) for chance in chances(shot)[1:-1]]
+    ids = minilm.encode(SENTENCE)
+    ids[2] = minilm.tokenizer.mask_token_id  # nothing yet
+    shot = snapshot(minilm, Budget(60), 1, ids, 0.1, "", confidence=torch.full((len(ids),), 0.3), meaning=SPAN)
+    told = Show(experiment, case).frame(0, scored(case, shot, 0.0))
+    expected = [round(100 * float(chance)) for chance in chances(shot)[1:-1]]
+    assert expected[0] > 0
+    assert told["sure"] == [expected[0], 0, *expected[2:]]
