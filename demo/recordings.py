@@ -74,7 +74,7 @@ def main() -> None:
     wanted = parse()
     FOLDER.mkdir(exist_ok=True)
     for name in tqdm([name for name in RECORDINGS if name in wanted], unit="run"):
-        run = list(messages(RECORDINGS[name]))
+        run = [message for message in messages(RECORDINGS[name]) if "frame" in message]
         (FOLDER / f"{name}.json").write_text(recorded(run), encoding="utf-8")
         print(f"{name}: {len(run)} frames, {run[-1]['end']['headline']}", file=sys.stderr)
     for name, (title, experiments) in SURVEYS.items():
@@ -89,7 +89,7 @@ def main() -> None:
     for name, (a, b) in COMPARISONS.items():
         if name not in wanted:
             continue
-        told = list(tqdm(comparison(a, b, PACE), desc=name, unit="message"))
+        told = [message for message in tqdm(comparison(a, b, PACE), desc=name) if "frames" in message]
         text = json.dumps({"messages": told}, separators=(",", ":"), ensure_ascii=False)
         (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
         print(f"{name}: {told[-1]['said']}", file=sys.stderr)

@@ -12,6 +12,7 @@ from demo.network import Network
 from demo.serving import Server, served
 from demo.slices import select
 
+LONG = 1200.0  # seconds: a budget that no machine is too slow for, where an attack ends by itself
 SENTENCE = "the cat sat on the mat near the red door"
 
 

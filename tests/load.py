@@ -100,9 +100,10 @@ def drive(address: str, students: int, seconds: float, runs: int = 0, tally: Tal
 
 def student(address: str, number: int, tally: Tally, over) -> None:
     """One of the class: a run after the other, each of another sentence; every third by a program, others on a page."""
+    visitor = Visitor(address)
     try:
         chance = random.Random(f"{number} {tally.ends.total()}")
-        client, visitor = Client(address, verbose=False), Visitor(address)
+        client = Client(address, verbose=False)
         while not over():
             words = [*chance.sample(WORDS, 4), WORDS[number % len(WORDS)]]
             closes = chance.choice(PATIENCE)
@@ -120,6 +121,8 @@ def student(address: str, number: int, tally: Tally, over) -> None:
             time.sleep(chance.uniform(0, 2))
     except Exception as problem:
         tally.wrong.append(f"student {number}: {type(problem).__name__}: {problem}")
+    finally:
+        visitor.close()
 
 
 def anything(chance: random.Random) -> dict:

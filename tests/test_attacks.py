@@ -13,6 +13,7 @@ from demo.attacks.readout import ReadoutSearch
 from demo.lens import BATCH
 from demo.readout import ReadoutJudge
 from demo.subspace import searchable
+from tests.conftest import LONG
 
 SENTENCE = "the nurse gave the old man his pills"
 
@@ -28,7 +29,7 @@ def quick(attack):
 QUICK = {name: quick(attack) for name, attack in ATTACKS.items()}
 
 
-def last(attack, leak, seconds=60.0, steps=1_000_000, seed=0):
+def last(attack, leak, seconds=LONG, steps=1_000_000, seed=0):
     *_, shot = attack.run(leak, Budget(seconds, steps), seed)
     return shot
 
@@ -131,7 +132,7 @@ def test_one_step_mends_a_phrase_or_a_missing_word(minilm, leak_of, guess):
 
 def test_certified_reads_a_single_vector(minilm, leak_of):
     """All that the last layer's feed-forward matrix tells is one vector; a short sentence follows all the same."""
-    shot = last(ATTACKS["certified"], leak_of(minilm, "ffn-in", (5,), "she lives in paris"), seconds=240)
+    shot = last(ATTACKS["certified"], leak_of(minilm, "ffn-in", (5,), "she lives in paris"))
     assert minilm.text(shot.ids) == "she lives in paris"
     assert shot.certificate.holds
 
@@ -193,7 +194,7 @@ def readout_search(model, leak, length):
 
 def test_readout_search_finds_a_short_sentence(tiny, leak_of):
     """From one vector of the last layer, on a small random network."""
-    shot = last(ATTACKS["certified"], leak_of(tiny, "ffn-in", (2,), "we sold it"), seconds=60)
+    shot = last(ATTACKS["certified"], leak_of(tiny, "ffn-in", (2,), "we sold it"))
     assert shot.certificate.holds
     assert tiny.text(shot.ids) == "we sold it"
 

@@ -120,7 +120,7 @@ def test_unknown_settings_reach_the_engine_that_refuses_them():
 
 
 def test_limits_come_from_the_environment():
-    assert Limits.from_environment({"LEAKSCOPE_SECONDS": "30", "LEAKSCOPE_TOKENS": "12"}) == Limits(30, 12)
+    assert Limits.from_environment({"LEAKSCOPE_SECONDS": "30", "LEAKSCOPE_TOKENS": "12"}) == Limits(30, tokens=12)
     for text in ("many", "0", "-3"):
         with pytest.raises(ValueError, match="LEAKSCOPE_QUEUE is"):
             Limits.from_environment({"LEAKSCOPE_QUEUE": text})

@@ -29,6 +29,7 @@ from demo.leak import STRANGERS, Secret, certify, share
 from demo.settings import settings_of
 from demo.slices import select
 from demo.subspace import basis_of, completed
+from tests.conftest import LONG
 
 SENTENCE = "the nurse gave the old man his pills"
 EVERY = (Noise(1e-3), Noise(0.0), Prune(0.9), Mask(0.5), Round("fp16"), Round("int8"), Sign(), Average(3))
@@ -40,7 +41,7 @@ def leak_of(model, defenses, name="query", layers=(1,), sentence="the dog bit th
     return share(model, secret, select(model, name, layers), defenses=defenses, **more)
 
 
-def last(name, leak, seconds=60.0):
+def last(name, leak, seconds=LONG):
     *_, shot = ATTACKS[name].run(leak, Budget(seconds), 0)
     return shot
 

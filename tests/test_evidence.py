@@ -11,6 +11,7 @@ from demo.evidence import Evidence
 from demo.leak import Secret, gradient_of, log_likelihood, share
 from demo.slices import select
 from demo.subspace import searchable
+from tests.conftest import LONG
 
 SENTENCE = "the dog bit the man"
 SIGMA = 1e-4
@@ -72,7 +73,7 @@ def test_it_recovers_what_no_span_shows(tiny):
     """Noise that leaves two directions of a span of six: there is nothing that the other attacks could read."""
     leak = leak_of(tiny, "all", (), (Noise(3e-3),), "The dog barks.")
     assert next(searchable(leak)).rank == 2
-    for shot in ATTACKS["likelihood"].run(leak, Budget(120), 0):
+    for shot in ATTACKS["likelihood"].run(leak, Budget(LONG), 0):
         if tiny.text(shot.ids) == "the dog barks.":
             break
     assert tiny.text(shot.ids) == "the dog barks."

@@ -18,12 +18,13 @@ from demo.defenses import Noise
 from demo.engine import Experiment, run, set_up
 from demo.leak import Secret, certify, share
 from demo.slices import select
+from tests.conftest import LONG
 
 SENTENCE = "the nurse gave the old man his pills"
 BATCH = "the nurse gave the old man his pills\nwe met a tall stranger near the river"
 
 
-def last(name, leak, seconds=120.0, seed=0):
+def last(name, leak, seconds=LONG, seed=0):
     *_, shot = ATTACKS[name].run(leak, Budget(seconds), seed)
     return shot
 
@@ -91,7 +92,7 @@ def test_the_search_sees_through_dropout(minilm, leak_of):
     assert minilm.text(shot.ids) == SENTENCE
     assert shot.stage.startswith("certified")
     assert shot.certificate is None
-    assert shot.seconds < 119
+    assert shot.seconds < LONG  # it ended by itself
 
 
 def hunt(model, leak, **settings):
@@ -230,16 +231,16 @@ def test_a_batch_with_little_to_try_comes_to_an_end(tiny, leak_of, batch):
     shot = last("certified", leak_of(tiny, "value", (0,), batch))
     assert sorted(tiny.text(ids) for ids in tiny.sentences(shot.ids)) == sorted(batch.split("\n"))
     assert shot.certified
-    assert shot.seconds < 60
+    assert shot.seconds < LONG
 
 
 def test_nothing_left_to_try_ends_an_assembly(tiny, leak_of):
     """Of wrong words no batch can be made that explains the leak."""
     leak = leak_of(tiny, "value", (0,), "one two\nthree four")
     words = [tiny.encode("five six")[[place]] for place in (1, 2)]
-    shots = list(Assembly(leak, Budget(), 0, 0, words).run())
+    shots = list(Assembly(leak, Budget(LONG), 0, 0, words).run())
     assert not shots[-1].certified
-    assert shots[-1].seconds < 60
+    assert shots[-1].seconds < LONG
 
 
 def test_a_batch_of_which_only_layer_0_leaks_needs_its_labels(tiny, leak_of):

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from tests.browser.test_page import LONG, attack, choose, expose, wait_for
 
@@ -35,12 +35,12 @@ def test_a_recorded_comparison_plays_and_can_be_scrubbed(page):
     page.locator(".ls-two .ls-conclusion", has_text="Only B (certified) had every word in place, after").wait_for()
     assert words(page, "B")[:3] == ["the", "patient", "was"]
     assert words(page, "A") != words(page, "B")
-    assert "Not recovered" in page.locator("[data-side=A] .ls-headline").inner_text()
-    assert "Certified" in page.locator("[data-side=B] .ls-headline").inner_text()
+    expect(page.locator("[data-side=A] .ls-headline")).to_contain_text("Not recovered")
+    expect(page.locator("[data-side=B] .ls-headline")).to_contain_text("Certified")
     page.keyboard.press("Home")
     wait_in(page, "d.shown === '0'")
     assert conclusion(page).startswith("After 0.0 s")
-    assert page.locator("[data-side=B] .ls-headline").inner_text() == "…"
+    expect(page.locator("[data-side=B] .ls-headline")).to_have_text("…")
 
 
 def test_two_experiments_run_on_one_clock_to_their_end(page):

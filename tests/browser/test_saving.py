@@ -67,7 +67,7 @@ def test_a_saved_run_comes_back_as_it_was(page):
     page.keyboard.press("End")
     wait_for(page, "+d.shown === +d.frames - 1")
     assert tiles(page) == words
-    assert page.locator(".ls-headline").inner_text() == verdict
+    expect(page.locator(".ls-headline")).to_have_text(verdict)
     assert json.loads(saved(page, "Recording").read_text(encoding="utf-8")) == json.loads(text)
 
 
@@ -243,7 +243,7 @@ def test_scripts_in_a_recording_stay_text(page):
     wait_for(page, "d.state === 'recorded' && +d.shown === +d.frames - 1")
     wait_for(page, "+(d.drawn2d ?? 0) > 0")
     assert set(tiles(page)) == {HACK}
-    assert page.locator(".ls-headline").inner_text() == HACK
+    expect(page.locator(".ls-headline")).to_have_text(HACK)
     assert page.locator("#stage img").count() == 0
     assert page.evaluate("() => window.hacked ?? ({}).hacked ?? null") is None
     assert "onclick" not in json.loads(saved(page, "Recording").read_text(encoding="utf-8"))["messages"][-1]["end"]
