@@ -5,7 +5,7 @@ from playwright.sync_api import Page, expect
 
 from demo.lessons import PLACES, glossary, lessons
 from demo.ui.choices import DEFAULT
-from tests.browser.test_page import LONG, attack, expose, state, tiles, wait_for
+from tests.browser.test_page import LONG, attack, choose, expose, state, tiles, wait_for
 
 LESSONS = lessons()
 
@@ -88,6 +88,25 @@ def test_a_lesson_replaces_a_run_and_a_run_replaces_its_recording(page):
     assert "dropout 0.3" in page.locator(".ls-stage .ls-title").inner_text()
     page.locator(".ls-lesson .ls-on").click()
     shown(page, "dropout", 1)
+
+
+def test_after_a_lesson_every_setting_is_the_persons_own_again(page):
+    """The last lesson turns noise on, and shows another slice with another attack."""
+    page.fill("#sentence textarea", "Two dogs bark.")
+    expose(page, "value", 5)
+    choose(page, "#attack-name", "span")
+    page.evaluate("() => window.leakscopeLesson.open('noise')")
+    shown(page, "noise", 0)
+    while page.locator(".ls-lesson .ls-on").is_enabled() and "noise=0.1" not in page.locator("#defenses").inner_text():
+        page.locator(".ls-lesson .ls-on").click()
+        page.wait_for_timeout(300)
+    expect(page.locator("#defenses")).to_contain_text("noise=0.1")
+    page.keyboard.press("Escape")
+    expect(page.locator(".ls-lesson")).to_be_hidden()
+    expect(page.locator("#defenses")).not_to_contain_text("noise=0.1")
+    expect(page.locator("#sentence textarea")).to_have_value("Two dogs bark.")
+    expect(page.locator("#attack-name input")).to_have_value("span")
+    expect(page.locator(".ls-block-value").nth(5)).to_have_attribute("aria-pressed", "true")
 
 
 @pytest.mark.parametrize(("name", "there"), [("noise", True), ("<b>", False), ("constructor", False)])

@@ -1,9 +1,10 @@
 """The tabs Map and Sweep, in a real browser."""
 
 import json
+import re
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from tests.browser.test_page import LONG, attack, choose, expose, wait_for
 
@@ -55,6 +56,26 @@ def test_a_map_fills_stops_and_leads_to_the_attack(page):
     page.wait_for_function("() => document.querySelector('.ls-block-key[aria-pressed=true]') !== null")
     attack(page)  # and the device is free
     assert "attention key of layer 0" in page.locator(".ls-stage .ls-title").inner_text()
+
+
+def test_a_recorded_place_keeps_the_sentence_and_the_stage_says_what_it_shows(page):
+    """Only the default's own place has a recording; no other one's is played in its stead."""
+    page.fill("#sentence textarea", "Two dogs bark.")
+    opened(page, "map")
+    page.get_by_role("button", name=re.compile("^value of layer 4")).click()
+    page.wait_for_function(
+        "() => document.querySelectorAll('.ls-block-value')[4]?.ariaPressed === 'true'", timeout=LONG
+    )
+    expect(page.locator("#sentence textarea")).to_have_value("Two dogs bark.")
+    expect(page.locator("#shown")).to_contain_text("Shown: another sentence")
+    assert "attention query of layer 3" in page.locator(".ls-stage .ls-title").inner_text()
+    page.get_by_role("tab", name="Map", exact=True).click()
+    page.get_by_role("button", name=re.compile("^query of layer 3")).click()
+    page.wait_for_function(
+        "() => document.querySelectorAll('.ls-block-query')[3]?.ariaPressed === 'true'", timeout=LONG
+    )
+    wait_for(page, "d.state === 'recorded' && +d.shown === +d.frames - 1")  # its own run, played to its end
+    expect(page.locator("#sentence textarea")).to_have_value("Two dogs bark.")
 
 
 def test_an_attack_takes_the_place_of_a_map_under_way(page):
