@@ -5,7 +5,7 @@ import pytest
 from demo.attacks import ATTACKS
 from demo.defenses import DEFENSES, Noise, Prune, Round, Sign
 from demo.settings import settings_of, with_settings
-from demo.ui import api
+from demo.ui import api, notes
 from demo.ui.choices import (
     DEFAULT,
     PRESETS,
@@ -157,7 +157,13 @@ def test_a_damaged_drawing_is_refused(value):
         chosen_in(value)
 
 
-def test_notes_say_what_is_wrong(minilm):
+@pytest.fixture
+def patient(monkeypatch):
+    """Notes wait for what they find out, however slow the machine."""
+    monkeypatch.setattr(notes, "MOMENT", LONG)
+
+
+def test_notes_say_what_is_wrong(minilm, patient):
     assert sentence_note(LIMITS, "minilm", "hello there").startswith("2 tokens (words or pieces of words). It stays")
     assert "1 of them is [UNK]: the model cannot read these characters" in sentence_note(LIMITS, "minilm", "hello 😀")
     assert sentence_note(LIMITS, "minilm", "hello there\n\nhi").startswith("2 sentences, 3 tokens (words")
@@ -177,7 +183,7 @@ def test_notes_say_what_is_wrong(minilm):
         ({"frozen_embeddings": True, "slice": "embeddings"}, "the client's embeddings are frozen"),
     ],
 )
-def test_notes_say_how_training_stands_in_the_way(minilm, change, reason):
+def test_notes_say_how_training_stands_in_the_way(minilm, patient, change, reason):
     assert reason in attack_note(experiment_from(LIMITS, **{**GOOD, **change}))[0]
 
 

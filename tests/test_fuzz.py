@@ -93,7 +93,8 @@ def test_any_call_is_a_run_or_a_clear_refusal(attack, call):
     if refusal is not None:
         assert clear(refusal.message), refusal.message
         return
-    assert [message["frame"]["n"] for message in told] == list(range(len(told)))
+    frames = [message["frame"]["n"] for message in told if "frame" in message]
+    assert frames == list(range(len(frames)))
     assert told[-1]["end"]["headline"]
     json.dumps(told, allow_nan=False)
 

@@ -27,7 +27,7 @@ def test_recordings_are_real_runs_of_their_experiment(name, minilm):
 
 
 def test_a_recording_says_start_once_and_loses_nothing(minilm):
-    told = list(messages(RECORDINGS["default"]))
+    told = [message for message in messages(RECORDINGS["default"]) if "frame" in message]
     kept = json.loads(recorded(told))["messages"]
     assert [message["frame"] for message in kept] == [message["frame"] for message in told]
     assert [n for n, message in enumerate(kept) if "start" in message] == [0]
