@@ -20,6 +20,7 @@ from demo.ui.choices import (
 from demo.ui.components import chosen_in, drawing_of
 from demo.ui.defending import chosen, heading, privacy_note, values_of
 from demo.ui.notes import attack_note, lines_of, sentence_note, training_note
+from tests.conftest import LONG
 
 GOOD = {
     "sentence": "The cat sat.", "labels": [1], "model": "minilm", "weights": None, "scale": 0.02, "slice": "query",
