@@ -17,7 +17,6 @@ if "SPACES_ZERO_GPU" in os.environ:  # where GPUs are lent, it has to come befor
 
 import gradio as gr
 
-from demo.models import MODELS, pick_device, unavailable
 from demo.ui.components import head, routes
 from demo.ui.discretion import be_discreet
 from demo.ui.lending import LENT
@@ -25,6 +24,7 @@ from demo.ui.limits import Limits
 from demo.ui.linking import opening
 from demo.ui.page import build
 from demo.ui.running import line_route
+from demo.victim.models import MODELS, pick_device, unavailable
 
 FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif"]  # gradio's own would come from another host
 MONO = ["ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace"]

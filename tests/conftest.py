@@ -6,11 +6,13 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from demo.leak import Leak, Secret, share
-from demo.models import Model, Shape, Weights, config_of, draw, load, ordinary_ids, pretrained_folder
-from demo.network import Network
-from demo.serving import Server, served
-from demo.slices import select
+from demo.attacker.leak import Leak
+from demo.bench.serving import Server, served
+from demo.client.secret import Secret
+from demo.client.share import share
+from demo.victim.models import Model, Shape, Weights, config_of, draw, load, ordinary_ids, pretrained_folder
+from demo.victim.network import Network
+from demo.victim.slices import select
 
 LONG = 1200.0  # seconds: a budget that no machine is too slow for, where an attack ends by itself
 SENTENCE = "the cat sat on the mat near the red door"

@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from demo.attacks import ATTACKS
-from demo.defenses import DEFENSES, Defense, parse
-from demo.engine import Experiment
-from demo.messages import messages
-from demo.models import MODELS
-from demo.slices import SLICES
-from demo.surveys import STRENGTHS
+from demo.attacker.attacks import ATTACKS
+from demo.client.defenses import DEFENSES, parse
+from demo.runs.engine import Experiment
+from demo.runs.surveys import STRENGTHS
+from demo.screen.messages import messages
+from demo.victim.gradients import Defense
+from demo.victim.models import MODELS
+from demo.victim.slices import SLICES
 
 LARGEST = "bert-large"  # a single step of it takes seconds
 SENTENCES = (

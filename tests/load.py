@@ -20,9 +20,9 @@ from pathlib import Path
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from demo.defenses import told_of
-from demo.reports import asked
-from demo.serving import Server, free_port, served
+from demo.bench.serving import Server, free_port, served
+from demo.client.defenses import told_of
+from demo.screen.reports import asked
 from tests.experiments import drawn
 from tests.visitor import Visitor
 

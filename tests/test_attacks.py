@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from demo.attacks import ATTACKS, Budget
-from demo.attacks.base import labels_of
-from demo.attacks.descent import Descent, decode
-from demo.attacks.moves import replacements
-from demo.attacks.readout import ReadoutSearch
-from demo.lens import BATCH
-from demo.readout import ReadoutJudge
-from demo.subspace import searchable
+from demo.attacker.attacks import ATTACKS, Budget
+from demo.attacker.attacks.base import labels_of
+from demo.attacker.attacks.descent import Descent, decode
+from demo.attacker.attacks.moves import replacements
+from demo.attacker.attacks.readout import ReadoutSearch
+from demo.attacker.lens import BATCH
+from demo.attacker.readout import ReadoutJudge
+from demo.attacker.subspace import searchable
 from tests.conftest import LONG
 
 SENTENCE = "the nurse gave the old man his pills"
@@ -177,8 +177,8 @@ def test_decoding_takes_the_nearest_ordinary_word(tiny):
 
 
 def test_reorderings_keep_the_words(tiny, leak_of):
-    from demo.attacks.search import Effort, Search
-    from demo.subspace import views
+    from demo.attacker.attacks.search import Effort, Search
+    from demo.attacker.subspace import views
 
     leak = leak_of(tiny, "query", (1,), "one two three four")
     search = Search(Effort(), tiny, views(leak)[0], [6], 0)

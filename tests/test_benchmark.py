@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from demo import sentences
-from demo.benchmark import main
-from demo.claims import CLAIMS, table
+from demo.bench import sentences
+from demo.bench.benchmark import main
+from demo.bench.claims import CLAIMS, table
 
 KEYS = {
     "sentence", "reconstruction", "model", "slice", "layers", "attack", "exact", "certified", "recover_rate",

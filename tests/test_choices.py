@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from demo.attacks import ATTACKS
-from demo.defenses import DEFENSES, Noise, Prune, Round, Sign
+from demo.attacker.attacks import ATTACKS
+from demo.client.defenses import DEFENSES, Noise, Prune, Round, Sign
 from demo.settings import settings_of, with_settings
 from demo.ui import api, notes
 from demo.ui.choices import (

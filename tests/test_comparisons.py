@@ -5,12 +5,12 @@ from itertools import pairwise
 
 import pytest
 
-from demo.comparisons import READY, Change, Watch, changed, comparison, who_was_first
-from demo.defenses import Noise
-from demo.engine import Experiment, run
-from demo.models import outline
-from demo.recordings import COMPARISONS, FOLDER
+from demo.client.defenses import Noise
+from demo.runs.engine import Experiment, run
+from demo.screen.comparisons import READY, Change, Watch, changed, comparison, who_was_first
+from demo.screen.recordings import COMPARISONS, FOLDER
 from demo.ui.comparing import AS_IT_IS, change_of, planned, shown
+from demo.victim.models import outline
 
 BASE = Experiment(
     "two dogs bark", slice="query", layers=(0,), attack="certified", seconds=60, seed=7, settings=(("patience", 9),)
@@ -108,7 +108,7 @@ def test_whoever_is_behind_goes_on(minilm, monkeypatch):
             start = {"truth": ["a"], "title": ""}
             yield {"frame": {"n": n, "seconds": seconds, "tokens": ["a"], "recover": 100}, "start": start, "end": {}}
 
-    monkeypatch.setattr("demo.comparisons.messages", scripted)
+    monkeypatch.setattr("demo.screen.comparisons.messages", scripted)
     *told, last = comparison(changed(BASE, Change(attack="tag")), BASE)
     shown = [(side, frame["seconds"]) for message in told for side, frame in message["frames"].items()]
     assert shown == [("A", 1), ("B", 2), ("B", 3), ("A", 4), ("A", 5), ("B", 6)]

@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from demo.asking import SUMMED, Asking, asking_length
-from demo.attacks.base import Budget
-from demo.attacks.certified import Certified
-from demo.decoder import DecoderJudge, asking_view
-from demo.models import load
+from demo.attacker.asking import SUMMED, Asking, asking_length
+from demo.attacker.attacks.base import Budget
+from demo.attacker.attacks.certified import Certified
+from demo.attacker.decoder import DecoderJudge, asking_view
+from demo.victim.models import load
 
 SENTENCE = "the dog sat near the red door"
 DECODER = 2  # the layer

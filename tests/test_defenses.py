@@ -8,9 +8,11 @@ import torch
 from opacus.accountants import RDPAccountant
 from opacus.optimizers import DPOptimizer
 
-from demo.attacks import ATTACKS, Budget
-from demo.attacks.base import weighed
-from demo.defenses import (
+from demo.attacker.attacks import ATTACKS, Budget
+from demo.attacker.attacks.base import weighed
+from demo.attacker.certificate import certify
+from demo.attacker.subspace import basis_of, completed
+from demo.client.defenses import (
     DEFENSES,
     Average,
     Mask,
@@ -19,16 +21,16 @@ from demo.defenses import (
     Round,
     Sign,
     defended,
-    likeness,
     parse,
     strength_of,
     told_of,
 )
-from demo.engine import Experiment, run, set_up
-from demo.leak import STRANGERS, Secret, certify, share
+from demo.client.secret import STRANGERS, Secret
+from demo.client.share import share
+from demo.runs.engine import Experiment, run, set_up
 from demo.settings import settings_of
-from demo.slices import select
-from demo.subspace import basis_of, completed
+from demo.victim.gradients import likeness
+from demo.victim.slices import select
 from tests.conftest import LONG
 
 SENTENCE = "the nurse gave the old man his pills"
@@ -224,7 +226,7 @@ def test_noise_is_certified_only_where_it_explains_what_is_left(tiny):
 
 def test_evidence_is_in_nats(tiny):
     """The truth beats every neighbour by much under little noise; under much noise the evidence is about nothing."""
-    from demo.attacks.base import snapshot
+    from demo.attacker.attacks.base import snapshot
 
     for noise, low, high in ((1e-4, 100, math.inf), (10.0, -20, 20)):
         leak = leak_of(tiny, (Noise(noise),), "layer")
@@ -266,7 +268,7 @@ def test_rows_read_what_is_left_of_them(tiny, defense):
 
 def test_descent_matches_what_was_sent(tiny):
     """The truth is at distance zero from a pruned leak: what was not sent is not asked for."""
-    from demo.matching import DISTANCES, Matcher, one_hot
+    from demo.attacker.matching import DISTANCES, Matcher, one_hot
 
     leak = leak_of(tiny, (Mask(0.7),), "all", ())
     true, other = (tiny.words[tiny.encode(text)][None] for text in ("the dog bit the man", "the dog bit the cat"))

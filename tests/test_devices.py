@@ -10,14 +10,14 @@ import pytest
 import torch
 
 import demo
-import demo.messages
-from demo import engine
-from demo.attacks import ATTACKS
-from demo.comparisons import Change, changed, comparison
-from demo.defenses import DEFENSES, parse, strength_of
-from demo.engine import Experiment
-from demo.messages import messages
-from demo.network import Network
+import demo.screen.messages
+from demo.attacker.attacks import ATTACKS
+from demo.client.defenses import DEFENSES, parse, strength_of
+from demo.runs import engine
+from demo.runs.engine import Experiment
+from demo.screen.comparisons import Change, changed, comparison
+from demo.screen.messages import messages
+from demo.victim.network import Network
 from tests.apple import NO_DOUBLES, apple, placed
 from tests.conftest import small
 
@@ -55,7 +55,7 @@ def cases():
 @pytest.fixture
 def in_one_thread(monkeypatch):
     """A pretended device is the thread's own: the work is done in the watcher's."""
-    for module in (engine, demo.messages):
+    for module in (engine, demo.screen.messages):
         monkeypatch.setattr(module, "in_turns", lambda work, over=None: work())
 
 

@@ -2,9 +2,9 @@ import pickle
 
 import pytest
 
-from demo.attacks.base import UNKNOWN_LENGTH
-from demo.defenses import parse
-from demo.engine import Experiment, attack_of, run, set_up
+from demo.attacker.attacks.base import UNKNOWN_LENGTH
+from demo.client.defenses import parse
+from demo.runs.engine import Experiment, attack_of, run, set_up
 
 SENTENCE = "The cat sat on the mat."
 

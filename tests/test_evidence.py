@@ -3,14 +3,17 @@
 import pytest
 import torch
 
-from demo import evidence
-from demo.attacks import ATTACKS, Budget
-from demo.attacks.best import Best
-from demo.defenses import Noise, Prune, Round
-from demo.evidence import Evidence
-from demo.leak import Secret, gradient_of, log_likelihood, share
-from demo.slices import select
-from demo.subspace import searchable
+from demo.attacker import evidence
+from demo.attacker.attacks import ATTACKS, Budget
+from demo.attacker.attacks.best import Best
+from demo.attacker.certificate import log_likelihood
+from demo.attacker.evidence import Evidence
+from demo.attacker.subspace import searchable
+from demo.client.defenses import Noise, Prune, Round
+from demo.client.secret import Secret
+from demo.client.share import share
+from demo.victim.gradients import gradient_of
+from demo.victim.slices import select
 from tests.conftest import LONG
 
 SENTENCE = "the dog bit the man"

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from demo.attacks import ATTACKS
-from demo.defenses import DEFENSES
-from demo.reports import asked
+from demo.attacker.attacks import ATTACKS
+from demo.client.defenses import DEFENSES
+from demo.screen.reports import asked
 from demo.settings import settings_of
-from demo.slices import SLICES
 from demo.ui.api import endpoint
 from demo.ui.choices import DEFAULT, PRESETS, WEIGHTS
 from demo.ui.components import chosen_in
@@ -20,6 +19,7 @@ from demo.ui.controls import OWN_SETTINGS, experiment_of, labels_for
 from demo.ui.limits import Limits, Visitors
 from demo.ui.links import MOST_NOTICES, fields, from_query, to_query
 from demo.ui.surveying import map_place, picked_in, strengths_in, sweep_place
+from demo.victim.slices import SLICES
 
 EXAMPLES = int(os.environ.get("LEAKSCOPE_FUZZ", "0"))
 LIMITS = Limits(seconds=0.05, tokens=12, models=("minilm", "transformer"))

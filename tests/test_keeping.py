@@ -10,16 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from demo import models
-from demo.attacks import Budget
-from demo.attacks.certified import Certified
-from demo.keeping import Kept, kept_with_first
-from demo.leak import Secret, share
-from demo.lens import frequent_ids, lens_at
-from demo.models import Weights, load, moved, prepare
-from demo.network import BFLOAT16, rough
-from demo.serving import APP
-from demo.slices import select
+from demo.attacker.attacks import Budget
+from demo.attacker.attacks.certified import Certified
+from demo.attacker.lens import frequent_ids, lens_at
+from demo.bench.serving import APP
+from demo.client.secret import Secret
+from demo.client.share import share
+from demo.victim import models
+from demo.victim.keeping import Kept, kept_with_first
+from demo.victim.models import Weights, load, moved, prepare
+from demo.victim.network import BFLOAT16, rough
+from demo.victim.slices import select
 from tests.conftest import SENTENCE, small
 
 
@@ -142,9 +143,9 @@ def test_a_moved_model_has_the_same_numbers_and_is_frozen(tiny_decoder):
 
 WALK = """
 import sys
-from demo.engine import Experiment
-from demo.messages import messages
-from demo.models import MODELS, Weights
+from demo.runs.engine import Experiment
+from demo.screen.messages import messages
+from demo.victim.models import MODELS, Weights
 from demo.ui.memory import give_back
 
 def used(model, weights=None):

@@ -1,38 +1,75 @@
-"""The house's own rules: imports point one way, and nobody looks over the wall."""
+"""The house's own rules, read from its folders: imports point one way, and nobody looks over the wall."""
 
 import ast
+import importlib
 import re
 from pathlib import Path
+
+import pytest
 
 import demo
 
 ROOT = Path(demo.__file__).parent
+ROOMS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
 
 
-def rooms(file: Path) -> set[str]:
-    """The rooms of the house that a file imports."""
+def imported(file: Path) -> set[str]:
+    """What a file imports of the house: "victim.models", "turns"."""
     found = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module == "demo":
-            found |= {name.name for name in node.names}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("demo."):
-            found.add((node.module or "").split(".")[1])
-    return found
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names if name.name.startswith("demo.")}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "demo":
+            inside = (ROOT.parent / (node.module or "").replace(".", "/")).is_dir()
+            found |= {f"{node.module}.{name.name}" for name in node.names} if inside else {node.module or ""}
+    return {name.removeprefix("demo.") for name in found}
 
 
-def test_the_map_is_complete_and_in_reading_order():
-    """demo/__init__.py lists every room, and each imports only rooms that stand above it."""
-    order = re.findall(r"^    (\w+)/? ", demo.__doc__, re.M)
-    there = {path.stem for path in ROOT.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    assert set(order) == there - {"__init__"}
+def listed(doc: str) -> list[str]:
+    """The names at the beginning of a list's lines."""
+    return re.findall(r"^ *(\w+)/?  +\S", doc, re.M)
+
+
+def names_in(folder: Path) -> set[str]:
+    return {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+
+
+def files_of(folder: Path, name: str) -> list[Path]:
+    return list((folder / name).rglob("*.py")) if (folder / name).is_dir() else [folder / f"{name}.py"]
+
+
+def test_rooms_are_listed_and_import_only_those_above_them():
+    order = listed(demo.__doc__)
+    assert set(order) == names_in(ROOT) - {"__init__"}
+    for place, room in enumerate(order):
+        for file in files_of(ROOT, room):
+            below = {name.split(".")[0] for name in imported(file)} - {room, *order[:place]}
+            assert not below, f"{file.relative_to(ROOT)} imports {below}, which stand below it"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_rooms_files_are_listed_and_import_only_those_above_them(room):
+    order = listed(importlib.import_module(f"demo.{room}").__doc__)
+    assert set(order) == names_in(ROOT / room) - {"__init__"}
     for place, name in enumerate(order):
-        files = [ROOT / f"{name}.py"] if (ROOT / f"{name}.py").exists() else list((ROOT / name).glob("*.py"))
-        for file in files:
-            assert rooms(file) - {name} <= set(order[:place]), f"{file.name} imports what stands below it"
+        for file in files_of(ROOT / room, name):
+            own = {found.split(".")[1] for found in imported(file) if found.split(".")[0] == room and "." in found}
+            below = own - {name, *order[:place]}
+            assert not below, f"{file.relative_to(ROOT)} imports {below}, which stand below it"
 
 
-def test_screen_and_benchmark_do_not_know_each_other():
+def test_an_attack_sees_a_leak_and_nothing_else():
+    """The wall, whatever files there are."""
+    for file in (ROOT / "attacker").rglob("*.py"):
+        over = {name for name in imported(file) if name.split(".")[0] in ("client", "runs")}
+        assert not over, f"{file.relative_to(ROOT)} looks over the wall, at {over}"
+        assert "Secret" not in file.read_text(encoding="utf-8")
+
+
+def test_page_and_benchmark_do_not_drive_each_other():
+    """The page shows the tables that the benchmark made, and nothing else of it."""
     for file in (ROOT / "ui").glob("*.py"):
-        assert not rooms(file) & {"benchmark", "claims", "speed", "stream"}
-    for name in ("benchmark", "stream", "claims", "speed"):
-        assert "ui" not in rooms(ROOT / f"{name}.py")
+        of_bench = {name.split(".")[1] for name in imported(file) if name.startswith("bench.")}
+        assert of_bench <= {"tables", "studies"}
+    for file in (ROOT / "bench").glob("*.py"):
+        assert not {name for name in imported(file) if name.startswith("ui")}

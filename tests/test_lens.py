@@ -1,6 +1,6 @@
 import torch
 
-from demo.lens import Lens, embedded_at, frequent_ids, random_sentences
+from demo.attacker.lens import Lens, embedded_at, frequent_ids, random_sentences
 
 
 def test_embedded_at_is_the_networks_own_embedding(tiny):

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from demo.lessons import ASSETS, LINKS, PLACES, for_the_page, glossary, lessons, parts_of
-from demo.recordings import RECORDINGS
+from demo.screen.lessons import ASSETS, LINKS, PLACES, for_the_page, glossary, lessons, parts_of
+from demo.screen.recordings import RECORDINGS
 from demo.ui.controls import control_values, experiment_of
 from demo.ui.defending import privacy_note
 from demo.ui.limits import Limits

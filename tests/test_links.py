@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import gradio as gr
 import pytest
 
-from demo.attacks import ATTACKS
-from demo.defenses import DEFENSES
-from demo.engine import Experiment
+from demo.attacker.attacks import ATTACKS
+from demo.client.defenses import DEFENSES
+from demo.runs.engine import Experiment
 from demo.settings import settings_of
 from demo.ui.choices import CHARACTERS, DEFAULT
 from demo.ui.controls import OWN_SETTINGS, client_side, experiment_of

@@ -3,9 +3,10 @@ import threading
 import pytest
 import torch
 
-from demo.leak import Secret, gradient_of
-from demo.matching import DISTANCES, Matcher, one_hot, plain_distance
-from demo.slices import SLICES, select
+from demo.attacker.matching import DISTANCES, Matcher, one_hot, plain_distance
+from demo.client.secret import Secret
+from demo.victim.gradients import gradient_of
+from demo.victim.slices import SLICES, select
 from tests.conftest import SENTENCE
 
 CASES = [(slice_, kind) for slice_ in SLICES for kind in DISTANCES]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from demo.attacks import Budget
-from demo.attacks.base import snapshot
-from demo.engine import Experiment, run, scored, set_up
-from demo.messages import BLANK, STARTS, Show, exposed, laid_out, marks, messages, place, title, verdict
+from demo.attacker.attacks import Budget
+from demo.attacker.attacks.base import snapshot
+from demo.runs.engine import Experiment, run, scored, set_up
+from demo.screen.messages import BLANK, STARTS, Show, exposed, laid_out, marks, messages, place, title, verdict
 
 SENTENCE = "The cat sat on the mat."
 BATCH = f"{SENTENCE}\nTwo dogs bark."

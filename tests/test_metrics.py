@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rouge_score import rouge_scorer
 
-from demo.metrics import mask_accuracy, matched, score, score_each, together
+from demo.runs.metrics import mask_accuracy, matched, score, score_each, together
 
 
 def scores_of(model, truth, guess):

@@ -2,9 +2,9 @@ import pytest
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertModel
 
-from demo import models, network
-from demo.models import MODELS, ModelError, Weights, config_of, draw, load, pick_device, pretrained_folder
-from demo.network import Network
+from demo.victim import models, network
+from demo.victim.models import MODELS, ModelError, Weights, config_of, draw, load, pick_device, pretrained_folder
+from demo.victim.network import Network
 
 
 def test_network_is_bert(minilm):

@@ -5,10 +5,11 @@ import torch
 from torch.nn import functional as F
 from transformers import BertForSequenceClassification
 
-from demo.leak import Secret, drawn_masks, gradient_of
-from demo.models import pretrained_folder
-from demo.network import BFLOAT16, rough
-from demo.slices import select
+from demo.client.secret import Secret, drawn_masks
+from demo.victim.gradients import gradient_of
+from demo.victim.models import pretrained_folder
+from demo.victim.network import BFLOAT16, rough
+from demo.victim.slices import select
 
 
 @pytest.fixture(scope="module")

@@ -5,19 +5,21 @@ from dataclasses import replace
 import pytest
 import torch
 
-from demo.attacks import ATTACKS, Budget
-from demo.attacks.assembly import Assembly
-from demo.attacks.base import snapshot, solved_labels, weighed
-from demo.attacks.batch import telling_view
-from demo.attacks.grab import Grab, Hunt
-from demo.attacks.moves import combined, longer, reorderings, segments, shorter
-from demo.attacks.robust import SHORTLIST, agreement, expected_share, least_share, readable_view
-from demo.attacks.rows import rebuilt
-from demo.attacks.span import residuals
-from demo.defenses import Noise
-from demo.engine import Experiment, run, set_up
-from demo.leak import Secret, certify, share
-from demo.slices import select
+from demo.attacker.attacks import ATTACKS, Budget
+from demo.attacker.attacks.assembly import Assembly
+from demo.attacker.attacks.base import snapshot, solved_labels, weighed
+from demo.attacker.attacks.batch import telling_view
+from demo.attacker.attacks.grab import Grab, Hunt
+from demo.attacker.attacks.moves import combined, longer, reorderings, segments, shorter
+from demo.attacker.attacks.robust import SHORTLIST, agreement, expected_share, least_share, readable_view
+from demo.attacker.attacks.rows import rebuilt
+from demo.attacker.attacks.span import residuals
+from demo.attacker.certificate import certify
+from demo.client.defenses import Noise
+from demo.client.secret import Secret
+from demo.client.share import share
+from demo.runs.engine import Experiment, run, set_up
+from demo.victim.slices import select
 from tests.conftest import LONG
 
 SENTENCE = "the nurse gave the old man his pills"

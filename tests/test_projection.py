@@ -2,7 +2,7 @@ import numpy as np
 import torch
 from sklearn.decomposition import PCA
 
-from demo.projection import BACKGROUND, WEIGHT, Projection
+from demo.screen.projection import BACKGROUND, WEIGHT, Projection
 
 
 def test_one_basis_is_kept_and_is_scikit_learns(tiny):

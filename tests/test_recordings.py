@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from demo.messages import messages, title
-from demo.recordings import FOLDER, FORMAT, RECORDINGS, VERSION, recorded
+from demo.screen.messages import messages, title
+from demo.screen.recordings import FOLDER, FORMAT, RECORDINGS, VERSION, recorded
 
 
 @pytest.mark.parametrize("name", RECORDINGS)

@@ -13,9 +13,9 @@ from gradio_client.exceptions import AppError
 
 import app
 import demo
-from demo.engine import Experiment
-from demo.serving import served
-from demo.surveys import cells
+from demo.bench.serving import served
+from demo.runs.engine import Experiment
+from demo.runs.surveys import cells
 from demo.ui.api import endpoint
 from demo.ui.limits import SECONDS, Limits, Visitors
 from demo.ui.surveying import paced

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from demo.models import MODELS, Model, config_of
-from demo.network import Network
-from demo.slices import PARTS, SLICES, all_pieces, count, select, share
+from demo.victim.models import MODELS, Model, config_of
+from demo.victim.network import Network
+from demo.victim.slices import PARTS, SLICES, all_pieces, count, select, share
 
 
 @pytest.fixture(scope="module")

@@ -16,15 +16,15 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 import app
-from demo.engine import Experiment
-from demo.messages import messages
-from demo.models import MODELS
-from demo.serving import APP, serve
-from demo.surveys import survey
+from demo.bench.serving import APP, serve
+from demo.runs.engine import Experiment
+from demo.runs.surveys import survey
+from demo.screen.messages import messages
 from demo.ui import api, lending, notes
 from demo.ui.choices import DEFAULT
 from demo.ui.lending import borrowed, on_gpu
 from demo.ui.limits import Limits
+from demo.victim.models import MODELS
 from tests.test_server import ENDLESS, SENTENCE, finished, run
 
 PINS = dict(re.findall(r"^([\w-]+)==(\S+)", (APP.parent / "requirements.txt").read_text(), re.M))

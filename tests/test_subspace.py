@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from demo.subspace import basis_of, read_length, views
+from demo.attacker.subspace import basis_of, read_length, views
 
 SENTENCE = "the cat sat on the mat"
 PARTS = ["query", "key", "value", "attention-output", "ffn-in", "ffn-out"]

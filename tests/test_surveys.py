@@ -3,11 +3,11 @@ from dataclasses import replace
 
 import pytest
 
-from demo.defenses import Noise, Prune, Round
-from demo.engine import Experiment
-from demo.recordings import FOLDER, SURVEYS
-from demo.reports import asked, left, place, reports, survey_title, sweep_title
-from demo.surveys import COMPONENTS, STRENGTHS, Reading, cells, survey, sweep
+from demo.client.defenses import Noise, Prune, Round
+from demo.runs.engine import Experiment
+from demo.runs.surveys import COMPONENTS, STRENGTHS, Reading, cells, survey, sweep
+from demo.screen.recordings import FOLDER, SURVEYS
+from demo.screen.reports import asked, left, place, reports, survey_title, sweep_title
 from demo.ui.controls import control_values, experiment_of
 from demo.ui.limits import Limits
 from demo.ui.surveying import map_place, picked_in, sweep_place

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from demo import measuring, studies, tables
-from demo.benchmark import main
-from demo.defenses import Noise, Prune, Round
-from demo.sentences import read
-from demo.tables import TABLES, Line, Table
+from demo.bench import measuring, studies, tables
+from demo.bench.benchmark import main
+from demo.bench.sentences import read
+from demo.bench.tables import TABLES, Line, Table
+from demo.client.defenses import Noise, Prune, Round
 
 
 @pytest.fixture

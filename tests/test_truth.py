@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from demo.attacks.base import Budget, snapshot
-from demo.attacks.chances import CURVES, chances
-from demo.attacks.objectives import NATS, OBJECTIVES, SPAN, VECTOR
-from demo.calibration import Words, diet, fitted, reliability
-from demo.defenses import parse
-from demo.engine import Experiment, scored, set_up
-from demo.leak import Certificate
-from demo.messages import Show, messages
-from demo.sentences import Example
-from demo.verdicts import verdict
+from demo.attacker.attacks.base import Budget, snapshot
+from demo.attacker.attacks.chances import CURVES, chances
+from demo.attacker.attacks.objectives import NATS, OBJECTIVES, SPAN, VECTOR
+from demo.attacker.certificate import Certificate
+from demo.bench.calibration import Words, diet, fitted, reliability
+from demo.bench.sentences import Example
+from demo.client.defenses import parse
+from demo.runs.engine import Experiment, scored, set_up
+from demo.screen.messages import Show, messages
+from demo.screen.verdicts import verdict
 
 SENTENCE = "The cat sat on the mat."
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from demo.engine import Experiment, run
-from demo.messages import messages
-from demo.models import MODELS
+from demo.runs.engine import Experiment, run
+from demo.screen.messages import messages
 from demo.turns import LOOK, Over, Pause, at_most, in_turns, tick
+from demo.victim.models import MODELS
 from tests.experiments import drawn, watched
 
 SMALL = ("transformer", "tinybert4", "minilm")

@@ -7,14 +7,15 @@ refused with a message that names it.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from demo.attacks import ATTACKS
-from demo.defenses import DEFENSES, Defense, parse
-from demo.engine import Experiment
-from demo.leak import MOST_DROPOUT, MOST_SENTENCES
-from demo.models import Model, Weights, outline
+from demo.attacker.attacks import ATTACKS
+from demo.client.defenses import DEFENSES, parse
+from demo.client.secret import MOST_DROPOUT, MOST_SENTENCES
+from demo.runs.engine import Experiment
 from demo.settings import settings_of, with_settings
-from demo.slices import SLICES
 from demo.ui.limits import Limits
+from demo.victim.gradients import Defense
+from demo.victim.models import Model, Weights, outline
+from demo.victim.slices import SLICES
 
 PRESETS = {
     "medical note": "The patient was diagnosed with diabetes last week.",

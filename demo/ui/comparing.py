@@ -6,15 +6,13 @@ from typing import Any
 
 import gradio as gr
 
-from demo.attacks import ATTACKS
-from demo.comparisons import NO_DEFENSE, READY, Change, changed, comparison
-from demo.defenses import told_of
-from demo.engine import Experiment
-from demo.leak import MOST_DROPOUT
-from demo.messages import Message
-from demo.models import outline
-from demo.slices import SLICES
-from demo.surveys import STRENGTHS, sweep
+from demo.attacker.attacks import ATTACKS
+from demo.client.defenses import told_of
+from demo.client.secret import MOST_DROPOUT
+from demo.runs.engine import Experiment
+from demo.runs.surveys import STRENGTHS, sweep
+from demo.screen.comparisons import NO_DEFENSE, READY, Change, changed, comparison
+from demo.screen.messages import Message
 from demo.ui.api import guarded
 from demo.ui.choices import DEFAULT, clamp
 from demo.ui.controls import Controls, experiment_of
@@ -22,6 +20,8 @@ from demo.ui.lending import on_gpu
 from demo.ui.limits import Limits
 from demo.ui.notes import QUICKLY
 from demo.ui.running import Run
+from demo.victim.models import outline
+from demo.victim.slices import SLICES
 
 COMPARE = """
 ## Two experiments, one clock

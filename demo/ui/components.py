@@ -15,11 +15,11 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from demo.messages import exposed
-from demo.models import outline
-from demo.slices import SLICES, count, select, share
+from demo.screen.messages import exposed
+from demo.victim.models import outline
+from demo.victim.slices import SLICES, count, select, share
 
-ASSETS = Path(__file__).parent.parent.parent / "assets"
+ASSETS = Path(__file__).parents[2] / "assets"
 STYLES = ("page.css", "stage.css", "survey.css", "lesson.css", "compare.css", "tables.css")
 PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 

@@ -6,18 +6,18 @@ from typing import Any
 
 import gradio as gr
 
-from demo.attacks import ATTACKS
-from demo.defenses import DEFENSES
-from demo.engine import Experiment
-from demo.hub import PATIENCE
-from demo.leak import MOST_DROPOUT, MOST_SENTENCES
-from demo.models import MODELS, unavailable
+from demo.attacker.attacks import ATTACKS
+from demo.client.defenses import DEFENSES
+from demo.client.secret import MOST_DROPOUT, MOST_SENTENCES
+from demo.runs.engine import Experiment
 from demo.settings import settings_of
 from demo.ui import components
 from demo.ui.choices import DEFAULT, LABELS, PRESETS, WEIGHTS, experiment_from
 from demo.ui.components import chosen_in, control_for, drawing_of
 from demo.ui.defending import Defending, chosen, defense_controls, values_of
 from demo.ui.limits import Limits
+from demo.victim.hub import PATIENCE
+from demo.victim.models import MODELS, unavailable
 
 TURNS = "by turns"
 TRAINING = "How the client trains"

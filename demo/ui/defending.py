@@ -7,10 +7,11 @@ from typing import Any
 
 import gradio as gr
 
-from demo.defenses import DEFENSES, Defense, Noise, told_of
+from demo.client.defenses import DEFENSES, Noise, told_of
 from demo.settings import settings_of
 from demo.ui.choices import defenses_from
 from demo.ui.components import control_for
+from demo.victim.gradients import Defense
 
 HEADING = "Defenses"
 

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from gradio.utils import is_zero_gpu_space
 
-from demo.engine import Experiment
-from demo.models import MODELS, prepare
+from demo.runs.engine import Experiment
+from demo.victim.models import MODELS, prepare
 
 Item = TypeVar("Item")
 LENT = is_zero_gpu_space()

@@ -11,7 +11,7 @@ from typing import Any
 
 import gradio as gr
 
-from demo.models import MODELS
+from demo.victim.models import MODELS
 
 MINUTE = 60.0
 SECONDS = {"cuda": 180.0, "mps": 120.0, "cpu": 90.0}  # the longest budget: a slow device is longer in the way of others

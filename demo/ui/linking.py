@@ -7,8 +7,8 @@ from typing import Any
 
 import gradio as gr
 
-from demo.attacks import ATTACKS
-from demo.defenses import DEFENSES
+from demo.attacker.attacks import ATTACKS
+from demo.client.defenses import DEFENSES
 from demo.settings import settings_of
 from demo.ui.choices import DEFAULT
 from demo.ui.components import chosen_in, drawing_of

@@ -14,16 +14,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
-from demo.attacks import ATTACKS
-from demo.defenses import DEFENSES
-from demo.leak import MOST_DROPOUT
-from demo.models import MODELS
+from demo.attacker.attacks import ATTACKS
+from demo.client.defenses import DEFENSES
+from demo.client.secret import MOST_DROPOUT
 from demo.settings import settings_of
-from demo.slices import SLICES
 from demo.ui.choices import CHARACTERS, DEFAULT, LABELS, WEIGHTS
 from demo.ui.controls import OWN_SETTINGS, TURNS
 from demo.ui.fields import Choice, Field, Kind, Name, Number, Numbers, Several, Text
 from demo.ui.limits import Limits
+from demo.victim.models import MODELS
+from demo.victim.slices import SLICES
 
 VERSION = 1  # of the fields, and of the defaults of those that are left out
 MOST_FIELDS = 200

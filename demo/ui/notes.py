@@ -6,13 +6,10 @@ from typing import Any
 
 import gradio as gr
 
-from demo.attacks import ATTACKS
-from demo.engine import Experiment, check, set_up
-from demo.hub import PATIENCE
-from demo.leak import MOST_SENTENCES
-from demo.messages import cost_of, title, training
-from demo.models import MODELS, Weights, outline, unavailable
-from demo.slices import all_pieces, count
+from demo.attacker.attacks import ATTACKS
+from demo.client.secret import MOST_SENTENCES
+from demo.runs.engine import Experiment, check, set_up
+from demo.screen.messages import cost_of, title, training
 from demo.turns import Over, at_most
 from demo.ui.choices import check_batch, resized
 from demo.ui.components import chosen_in, drawing_of
@@ -20,6 +17,9 @@ from demo.ui.controls import OWN_SETTINGS, TRAINING, Controls, experiment_of, we
 from demo.ui.defending import connect_defenses
 from demo.ui.lending import LENT
 from demo.ui.limits import Limits
+from demo.victim.hub import PATIENCE
+from demo.victim.models import MODELS, Weights, outline, unavailable
+from demo.victim.slices import all_pieces, count
 
 QUICK = 50e6  # parameters of models that take a training step in a moment
 MOMENT = 1.0  # seconds that a note is worth

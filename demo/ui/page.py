@@ -7,9 +7,8 @@ from typing import Any
 
 import gradio as gr
 
-from demo.engine import Experiment, run
-from demo.messages import Message
-from demo.models import load
+from demo.runs.engine import Experiment, run
+from demo.screen.messages import Message
 from demo.ui import components
 from demo.ui.api import endpoint, told
 from demo.ui.choices import DEFAULT
@@ -23,6 +22,7 @@ from demo.ui.running import DEVICE, Run, connect_runs
 from demo.ui.showing import results_tab
 from demo.ui.surveying import ATTACK_TAB, map_tab, sweep_tab
 from demo.ui.teaching import lesson_panel, lessons_tab
+from demo.victim.models import load
 
 TITLE = "Leakscope · watch a gradient give away its sentence"
 INTRO = """

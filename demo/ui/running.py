@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from demo.messages import Message
+from demo.screen.messages import Message
 from demo.ui.limits import Visitors
 
 DEVICE = "attack"  # one running attack per device: page and API wait in the same line

@@ -6,10 +6,10 @@ from typing import Any
 
 import gradio as gr
 
-from demo.engine import Experiment
-from demo.reports import Report, reports, survey_title, sweep_title
-from demo.reports import asked as asked_of
-from demo.surveys import STRENGTHS, Reading, cells, survey, sweep
+from demo.runs.engine import Experiment
+from demo.runs.surveys import STRENGTHS, Reading, cells, survey, sweep
+from demo.screen.reports import Report, reports, survey_title, sweep_title
+from demo.screen.reports import asked as asked_of
 from demo.ui import components
 from demo.ui.api import broken_off, guarded
 from demo.ui.choices import DEFAULT, clamp, experiment_from, written

@@ -6,8 +6,8 @@ from typing import Any
 
 import gradio as gr
 
-from demo.engine import Experiment
-from demo.lessons import for_the_page, lessons
+from demo.runs.engine import Experiment
+from demo.screen.lessons import for_the_page, lessons
 from demo.ui.choices import DEFAULT, experiment_from, written
 from demo.ui.controls import Controls, control_values
 from demo.ui.limits import Limits

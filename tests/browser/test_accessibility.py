@@ -7,7 +7,7 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, Page, expect
 
-from demo.surveys import COMPONENTS
+from demo.runs.surveys import COMPONENTS
 from tests.browser.test_page import LONG, attack, expose, state, wait_for
 
 PLACES = "#sentence, #go, #stop, #copy-link, #preset, #label, #how, #weights, #drawing, #seconds, #stage"

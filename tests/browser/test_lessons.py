@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from demo.lessons import PLACES, glossary, lessons
+from demo.screen.lessons import PLACES, glossary, lessons
 from demo.ui.choices import DEFAULT
 from tests.browser.test_page import LONG, attack, choose, expose, state, tiles, wait_for
 

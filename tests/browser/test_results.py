@@ -5,8 +5,8 @@ import json
 import pytest
 from playwright.sync_api import Page
 
-from demo.studies import STUDIES
-from demo.tables import TABLES
+from demo.bench.studies import STUDIES
+from demo.bench.tables import TABLES
 
 BAD = "<img src=x onerror=window.hacked=1>"
 PAPER = {

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playwright.sync_api import Page, expect
 
-from demo.recordings import FOLDER
+from demo.screen.recordings import FOLDER
 from tests.browser.test_page import attack, expose, state, tiles, wait_for
 from tests.test_fuzz import junk, tried
 

@@ -1,0 +1,121 @@
+"""The command line of `python -m demo.benchmark`: what each command takes."""
+
+import argparse
+from typing import Any
+
+from demo.attacker.attacks import ATTACKS
+from demo.bench.claims import CLAIMS
+from demo.bench.tables import TABLES
+from demo.client.defenses import DEFENSES
+from demo.victim.models import MODELS
+from demo.victim.slices import SLICES
+
+
+def parser(about: str) -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="python -m demo.benchmark", description=about)
+    commands = top.add_subparsers(dest="command", required=True)
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--model", choices=MODELS, default="minilm")
+    common.add_argument("--weights", choices=["pretrained", "normal", "uniform"], help="default: what can be had")
+    common.add_argument("--scale", type=float, default=0.02, help="sigma of normal, range of uniform weights")
+    common.add_argument("--slice", choices=SLICES, default="query")
+    common.add_argument("--layer", type=_layers, default=(2,), help="from 0; 0,3 for two")
+    common.add_argument("--device", help="cuda, mps or cpu; default: the best there is")
+
+    many = argparse.ArgumentParser(add_help=False, parents=[common])
+    many.add_argument("--sentences", required=True, help="plain text, .tsv or .csv with a header, or CoLA's form")
+    many.add_argument("--column", default="sentence")
+    many.add_argument("--limit", type=_positive, help="only the first N")
+    many.add_argument("--min-words", type=int, default=0)
+    many.add_argument("--max-words", type=int)
+    many.add_argument("--attack", choices=ATTACKS, default="best")
+    many.add_argument("--seconds", type=float, default=60)
+    many.add_argument("--steps", type=_positive, default=1_000_000)
+    many.add_argument("--seed", type=int, default=0)
+    many.add_argument("--unknown-length", action="store_true", help="the attacker is not told the length")
+    many.add_argument("--unknown-label", action="store_true", help="the attacker is not told the label")
+    many.add_argument("--dropout", type=_rate, default=0.0, help="the client's rate, 0 to 0.4, or own: the model's")
+    many.add_argument("--frozen-embeddings", action="store_true", help="the client does not train its embeddings")
+    many.add_argument("--batch", type=_positive, default=1, help="sentences in one gradient, 1 to 8")
+    many.add_argument("--set", action="append", default=[], help="change the attack, e.g. masks=false")
+    many.add_argument("--out", help="append the results here too; rows already there are not measured again")
+    defend: dict[str, Any] = {
+        "action": "append",
+        "default": [],
+        "help": "e.g. noise=1e-3 or prune=0.9; several in their order",
+    }
+
+    attack = commands.add_parser("attack", parents=[many], help="attack every sentence of a file")
+    attack.add_argument("--defense", **defend)
+
+    sweeping = commands.add_parser("sweep", parents=[many], help="the same under one defense, from weak to strong")
+    sweeping.add_argument("--defense", choices=[name for name in DEFENSES if name != "sign"], required=True)
+    sweeping.add_argument("--strengths", required=True, help="e.g. 1e-6,1e-4,1e-2")
+
+    leaks = commands.add_parser(
+        "map", parents=[many], help="the same on every place of the model, the quick ones first"
+    )
+    leaks.add_argument("--defense", **defend)
+
+    speed = commands.add_parser("speed", parents=[common], help="plain autograd against the matcher")
+    speed.add_argument("--tokens", type=_positive, default=11, help="length of the sentence, [CLS] and [SEP] included")
+    speed.add_argument("--rounds", type=_positive, default=5)
+    speed.add_argument(
+        "--growth", action=argparse.BooleanOptionalAction, default=True, help="also by tokens and layers"
+    )
+    speed.add_argument("--json", action="store_true")
+
+    stream = commands.add_parser("stream", help="what it costs to watch: the engine alone against the live server")
+    stream.add_argument("--seconds", type=float, default=8, help="of each run")
+    stream.add_argument("--rounds", type=_positive, default=3)
+    stream.add_argument("--device", help="cuda, mps or cpu; default: the best there is")
+
+    claims = commands.add_parser("claims", help="measure what the README claims; stop and resume at will")
+    claims.add_argument("--sentences", required=True)
+    claims.add_argument("--out", required=True)
+    claims.add_argument("--only", help=f"some of {','.join(CLAIMS)}")
+    claims.add_argument("--limit", type=_positive, help="fewer sentences than the claim asks for")
+
+    papers = commands.add_parser("tables", help="the papers' tables beside ours, into assets/results")
+    papers.add_argument("--data", required=True, help="folder with cola_dev.tsv, sst2_dev.tsv and rte_dev.tsv")
+    papers.add_argument("--out", required=True, help="every run is kept here; those already there are not run again")
+    papers.add_argument("--only", help=f"some of {','.join(TABLES)}")
+    papers.add_argument("--limit", type=_positive, default=3, help="sentences of each file")
+    papers.add_argument("--seconds", type=float, default=20, help="for each sentence and attack")
+
+    calibration = commands.add_parser("calibration", help="how many of the words that are called sure are right")
+    calibration.add_argument("--sentences", required=True)
+    calibration.add_argument("--limit", type=_positive, default=100, help="runs, each of another sentence")
+    calibration.add_argument("--seconds", type=float, default=6, help="for each")
+    calibration.add_argument("--seed", type=int, default=0, help="of the sentences and places drawn")
+
+    told = {"dp": "how much noise stops the leak", "defenses": "what stops the leak besides noise"}
+    for name, words in told.items():
+        study = commands.add_parser(name, help=f"{words}, into assets/results/{name}.csv")
+        study.add_argument("--sentences", required=True)
+        study.add_argument("--out", required=True, help="every run is kept here; those already there are not run again")
+        study.add_argument("--limit", type=_positive, default=10)
+        study.add_argument("--seconds", type=float, default=30, help="for each sentence")
+    return top
+
+
+def _layers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a layer, nor a list like 0,3") from None
+
+
+def _rate(text: str) -> float | None:
+    if text == "own":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a rate like 0.1, nor own") from None
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
+    return int(text)

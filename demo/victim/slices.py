@@ -1,0 +1,148 @@
+"""Which pieces of the gradient are exposed, and what share of the parameters they are.
+
+A *piece* is one parameter tensor under a name of our own ("2.query.weight": the query matrix of layer 2). A *slice* is
+a choice of pieces, for one layer or several:
+
+    pieces = select(model, "query", (2,))
+    count(pieces), share(model, pieces)  # (147456, 0.0065) on minilm
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import nn
+
+from demo.victim.models import Model
+from demo.victim.network import Network
+
+# Our name of each part -> its module's exact name inside a layer. Exact names matter: 'output.dense' is the end of two.
+PARTS = {
+    "query": "attention.self.query",
+    "key": "attention.self.key",
+    "value": "attention.self.value",
+    "attention-output": "attention.output.dense",
+    "attention-norm": "attention.output.LayerNorm",
+    "cross-query": "crossattention.self.query",
+    "cross-key": "crossattention.self.key",
+    "cross-value": "crossattention.self.value",
+    "cross-output": "crossattention.output.dense",
+    "cross-norm": "crossattention.output.LayerNorm",
+    "ffn-in": "intermediate.dense",
+    "ffn-out": "output.dense",
+    "ffn-norm": "output.LayerNorm",
+}
+OUTSIDE = {  # the parts that belong to no layer
+    "word": "embeddings.word_embeddings",
+    "position": "embeddings.position_embeddings",
+    "type": "embeddings.token_type_embeddings",
+    "embedding-norm": "embeddings.LayerNorm",
+    "pooler": "pooler",
+    "classifier": "classifier",
+}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One parameter tensor: the `kind` (weight or bias) of a `part`, in a `layer` or outside of them (None)."""
+
+    layer: int | None
+    part: str
+    kind: str
+    size: int
+
+    @property
+    def module(self) -> str:
+        return self.part if self.layer is None else f"{self.layer}.{self.part}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.module}.{self.kind}"
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A choice of parts; `of_layer` says that the user picks the layers, `weights_only` that biases stay private."""
+
+    title: str
+    about: str  # for people, in a sentence
+    parts: tuple[str, ...]
+    of_layer: bool = False
+    weights_only: bool = False
+
+
+EMBEDDINGS = ("word", "position", "type", "embedding-norm")
+LAYER_PARTS, OUTSIDE_PARTS = tuple(PARTS), tuple(OUTSIDE)
+SLICES = {
+    "all": Slice("everything", "The whole gradient, as federated learning shares it.", LAYER_PARTS + OUTSIDE_PARTS),
+    "encoder": Slice("every Transformer layer", "All layers, but neither embeddings nor head.", LAYER_PARTS),
+    "layer": Slice("one Transformer layer", "All matrices, biases and norms of one layer.", LAYER_PARTS, of_layer=True),
+    "qkv": Slice(
+        "attention query + key + value", "The three matrices with which attention reads its input.",
+        ("query", "key", "value"), True, True,
+    ),
+    "query": Slice("attention query", "Turns each token into what it looks for.", ("query",), True, True),
+    "key": Slice("attention key", "Turns each token into what it can be found by.", ("key",), True, True),
+    "value": Slice("attention value", "Turns each token into what it passes on.", ("value",), True, True),
+    "attention-output": Slice(
+        "attention output", "Joins what the attention heads gathered.", ("attention-output",), True, True
+    ),
+    "ffn-in": Slice("feed-forward in", "Widens each token before its non-linearity.", ("ffn-in",), True, True),
+    "ffn-out": Slice("feed-forward out", "Narrows each token after its non-linearity.", ("ffn-out",), True, True),
+    "head": Slice("pooler + classifier", "What turns [CLS] into a label.", ("pooler", "classifier")),
+    "embeddings": Slice(
+        "word + position embeddings", "The tables of word and position vectors.", ("word", "position")
+    ),
+}  # fmt: skip
+
+
+def modules(net: Network) -> dict[str, nn.Module]:
+    """Every named part of the network: "2.query" -> its module."""
+    found = {part: net.get_submodule(path) for part, path in OUTSIDE.items()}
+    for layer, block in enumerate(net.layers):
+        named = dict(block.named_modules())
+        found |= {f"{layer}.{part}": named[path] for part, path in PARTS.items() if path in named}
+    return found
+
+
+def all_pieces(model: Model) -> list[Piece]:
+    pieces = []
+    for name, module in modules(model.net).items():
+        layer, _, part = name.rpartition(".")
+        for kind, parameter in module.named_parameters():
+            pieces.append(Piece(int(layer) if layer else None, part, kind, parameter.numel()))
+    return pieces
+
+
+def select(model: Model, name: str, layers: Sequence[int] = (), frozen_embeddings: bool = False) -> tuple[Piece, ...]:
+    """The pieces of a slice; `layers` matters only to the slices that are a choice of layers.
+
+    A client that does not train its embeddings has no gradient of them to share.
+    """
+    if name not in SLICES:
+        raise ValueError(f"unknown slice {name!r}: choose one of {', '.join(SLICES)}")
+    chosen = SLICES[name]
+    if chosen.of_layer:
+        if not layers:
+            raise ValueError(f"slice {name!r} needs a layer: 0 to {model.layers - 1}")
+        wrong = [layer for layer in layers if not 0 <= layer < model.layers]
+        if wrong:
+            raise ValueError(f"layer {wrong[0]} does not exist: {model.id} has layers 0 to {model.layers - 1}")
+    pieces = tuple(
+        piece
+        for piece in all_pieces(model)
+        if piece.part in chosen.parts
+        and (not chosen.of_layer or piece.layer in layers)
+        and (not chosen.weights_only or piece.kind == "weight")
+        and not (frozen_embeddings and piece.part in EMBEDDINGS)
+    )
+    if not pieces:
+        raise ValueError(f"slice {name!r} is empty: the client's embeddings are frozen, so choose another slice")
+    return pieces
+
+
+def count(pieces: Sequence[Piece]) -> int:
+    return sum(piece.size for piece in pieces)
+
+
+def share(model: Model, pieces: Sequence[Piece]) -> float:
+    return count(pieces) / count(all_pieces(model))
