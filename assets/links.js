@@ -6,11 +6,25 @@ export class Links {
   constructor(root, onFollow) {
     this.onFollow = onFollow;
     this.list = html("ul", {});
-    const close = html("button", { type: "button", class: "ls-close", "aria-label": "Dismiss what is said of the link" }, "✕");
+    const close = html(
+      "button",
+      { type: "button", class: "ls-close", "aria-label": "Dismiss what is said of the link" },
+      "✕",
+    );
     close.addEventListener("click", () => (this.notices.hidden = true));
-    this.notices = html("div", { class: "ls-notices", hidden: "" }, html("div", {}, html("b", {}, "This link was not followed to the letter"), this.list), close);
+    this.notices = html(
+      "div",
+      { class: "ls-notices", hidden: "" },
+      html("div", {}, html("b", {}, "This link was not followed to the letter"), this.list),
+      close,
+    );
     this.told = html("div", { class: "ls-told" });
-    this.field = html("input", { class: "ls-field", readonly: "", "aria-label": "The link to this experiment", hidden: "" });
+    this.field = html("input", {
+      class: "ls-field",
+      readonly: "",
+      "aria-label": "The link to this experiment",
+      hidden: "",
+    });
     this.field.addEventListener("focus", () => this.field.select());
     root.replaceChildren(html("div", { role: "status" }, this.notices, this.told), this.field);
   }
@@ -42,8 +56,17 @@ export class Links {
     const link = new Promise((give, refuse) => Object.assign(this, { give, refuse }));
     const blob = link.then((text) => new Blob([text], { type: "text/plain" }));
     blob.catch(() => {}); // what is wrong has been said
-    const written = new Promise((resolve) => resolve(navigator.clipboard.write([new ClipboardItem({ "text/plain": blob })])));
-    written.then(() => this.say("Link copied. It holds the sentence and every setting."), () => link.then((text) => this.offer(text), () => {}));
+    const written = new Promise((resolve) =>
+      resolve(navigator.clipboard.write([new ClipboardItem({ "text/plain": blob })])),
+    );
+    written.then(
+      () => this.say("Link copied. It holds the sentence and every setting."),
+      () =>
+        link.then(
+          (text) => this.offer(text),
+          () => {},
+        ),
+    );
   }
 
   offer(link) {
@@ -58,7 +81,8 @@ export class Links {
 
   // How the page is looked at, as fields of a link.
   view() {
-    const { hide, present, lesson } = window.leakscopeView, { map, player } = window.leakscope;
+    const { hide, present, lesson } = window.leakscopeView,
+      { map, player } = window.leakscope;
     const fields = { hide, present, lesson, projection: map.chosen ? "3d" : "2d", speed: player.speed };
     return new URLSearchParams(Object.entries(fields).filter(([, value]) => value)).toString();
   }

@@ -8,7 +8,8 @@ const nextTicket = () => performance.timeOrigin + performance.now() + Math.rando
 const screenNamed = (name) => found(() => window[name]); // a quick click may come before its script
 
 export async function start(name) {
-  const screen = await screenNamed(name), ticket = nextTicket();
+  const screen = await screenNamed(name),
+    ticket = nextTicket();
   if (latest !== screen) latest?.stopped();
   latest = screen;
   screen.waiting(ticket);
@@ -19,7 +20,8 @@ export async function start(name) {
 
 // Null where the server has nothing to stop.
 export async function stop(name) {
-  const screen = await screenNamed(name), { pending } = screen;
+  const screen = await screenNamed(name),
+    { pending } = screen;
   screen.stopped();
   screen.pending = false;
   return pending ? nextTicket() : null;

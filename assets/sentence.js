@@ -15,7 +15,11 @@ export class Sentence {
     document.addEventListener("input", (event) => event.target === this.box && this.typed(), true);
     document.addEventListener("keydown", (event) => event.target === this.box && this.key(event), true);
     // Gradio would have it the other way round: Enter a line, Shift+Enter a submission.
-    document.addEventListener("keypress", (event) => event.target === this.box && event.key === "Enter" && event.stopPropagation(), true);
+    document.addEventListener(
+      "keypress",
+      (event) => event.target === this.box && event.key === "Enter" && event.stopPropagation(),
+      true,
+    );
   }
 
   get box() {
@@ -36,9 +40,15 @@ export class Sentence {
       chip.addEventListener("click", () => this.put(text));
       return chip;
     });
-    const bar = html("div", { class: "ls-chips", role: "toolbar", "aria-label": "Examples" }, html("span", { class: "ls-chips-name", "aria-hidden": "true" }, "Examples"), ...chips);
+    const bar = html(
+      "div",
+      { class: "ls-chips", role: "toolbar", "aria-label": "Examples" },
+      html("span", { class: "ls-chips-name", "aria-hidden": "true" }, "Examples"),
+      ...chips,
+    );
     bar.addEventListener("keydown", (event) => {
-      const at = chips.indexOf(event.target), next = chips[at + STEPS[event.key]];
+      const at = chips.indexOf(event.target),
+        next = chips[at + STEPS[event.key]];
       if (!next) return;
       event.preventDefault();
       for (const chip of chips) chip.tabIndex = chip === next ? 0 : -1;
@@ -75,7 +85,8 @@ export class Sentence {
   }
 
   replace(text) {
-    const before = this.text, kept = text.startsWith(`${before}\n`); // lines were added to it
+    const before = this.text,
+      kept = text.startsWith(`${before}\n`); // lines were added to it
     this.replaced = this.replaced.filter((other) => other !== text && other !== before);
     if (this.isOwn(before) && !kept) this.replaced = [...this.replaced, before].slice(-MOST_KEPT);
     this.fresh = this.replaced.length > 0 && (this.fresh || this.replaced.at(-1) === before);
@@ -89,7 +100,8 @@ export class Sentence {
 
   // What stands in the box now can be had again too: pressed on and on, Undo goes round all of them.
   undo() {
-    const back = this.replaced.pop(), now = this.box.value;
+    const back = this.replaced.pop(),
+      now = this.box.value;
     if (this.isOwn(now)) this.replaced.unshift(now);
     this.write(back);
     this.told.textContent = "Your text is back.";

@@ -20,7 +20,9 @@ export class Stage extends Screen {
     new MutationObserver(() => this.setTheme()).observe(document.body, { attributeFilter: ["class"] });
     if (recording) this.loadRecording(recording);
     // Plotly is large: the tiles move first.
-    nextPaint().then(() => pause(50)).then(() => this.map.load(url));
+    nextPaint()
+      .then(() => pause(50))
+      .then(() => this.map.load(url));
   }
 
   get frames() {
@@ -92,7 +94,9 @@ export class Stage extends Screen {
   }
 
   async open(url) {
-    const recording = await fetch(url).then((answer) => answer.json()).catch(() => null);
+    const recording = await fetch(url)
+      .then((answer) => answer.json())
+      .catch(() => null);
     if (recording) this.present(recording); // else what is on show stays, and says what it is
   }
 
@@ -187,7 +191,9 @@ export class Stage extends Screen {
     this.strip.node.hidden = !this.spans;
     const withWords = this.spans && this.frames.findLast((past, i) => i <= this.shown && past.candidates);
     if (withWords) this.strip.draw(withWords.candidates);
-    this.objective.tell(this.start?.objectives?.find(({ name }) => name === frame.meaning) ?? { ...UNNAMED, name: frame.meaning });
+    this.objective.tell(
+      this.start?.objectives?.find(({ name }) => name === frame.meaning) ?? { ...UNNAMED, name: frame.meaning },
+    );
     this.found.title.textContent = "Found so far";
     this.objective.draw(this.frames, this.shown);
     this.found.draw(this.frames, this.shown);
@@ -207,25 +213,46 @@ export class Stage extends Screen {
     this.map = new WordMap(this.root, () => this.paint());
     this.strip = new Strip();
     this.objective = new Chart([{ key: "objective", name: "", colour: "--ls-accent" }], { room: 5.5 });
-    const scores = [{ key: "recover", name: "words", colour: "--ls-right-ink" }, { key: "rougeL", name: "ROUGE-L", colour: "--ls-blue" }];
+    const scores = [
+      { key: "recover", name: "words", colour: "--ls-right-ink" },
+      { key: "rougeL", name: "ROUGE-L", colour: "--ls-blue" },
+    ];
     this.found = new Chart(scores, { unit: " %", room: 9.6, most: 100 });
-    for (const name of ["strip", "objective", "found"]) build(this[name].title, { class: "ls-caption ls-explained", title: EXPLAINED[name] ?? "" });
+    for (const name of ["strip", "objective", "found"])
+      build(this[name].title, { class: "ls-caption ls-explained", title: EXPLAINED[name] ?? "" });
     this.root.replaceChildren(
       html("div", { class: "ls-head" }, this.title, this.device, this.recorded, this.exposed),
-      this.buildTools(), this.tiles.node, this.table.node, this.status, this.announcer.node,
-      html("div", { class: "ls-plots" }, this.map.node, html("div", { class: "ls-curves" }, this.strip.node, this.objective.node, this.found.node)),
-      this.player.node, this.verdict.node,
+      this.buildTools(),
+      this.tiles.node,
+      this.table.node,
+      this.status,
+      this.announcer.node,
+      html(
+        "div",
+        { class: "ls-plots" },
+        this.map.node,
+        html("div", { class: "ls-curves" }, this.strip.node, this.objective.node, this.found.node),
+      ),
+      this.player.node,
+      this.verdict.node,
     );
   }
 
   buildTools() {
-    const compare = this.switch("Compare with the truth", (on) => [this.tiles, this.table].forEach((view) => view.compare(on)));
+    const compare = this.switch("Compare with the truth", (on) => {
+      for (const view of [this.tiles, this.table]) view.compare(on);
+    });
     const table = this.switch("Table", (on) => {
       this.tiles.node.hidden = on;
       this.table.node.hidden = !on;
     });
     this.maskKey = html("span", { hidden: "" }, html("b", { class: "ls-swatch" }), " what dropout kept");
-    return html("div", { class: "ls-tools" }, html("span", { class: "ls-key" }, ...legend(), this.maskKey), html("span", { class: "ls-switches" }, table, compare));
+    return html(
+      "div",
+      { class: "ls-tools" },
+      html("span", { class: "ls-key" }, ...legend(), this.maskKey),
+      html("span", { class: "ls-switches" }, table, compare),
+    );
   }
 }
 
@@ -239,13 +266,16 @@ const CALM = {
 
 // Of recordings from before the attacks said what they measure.
 const UNNAMED = {
-  title: "How far the guess is off, as the attack measures it", log: true,
+  title: "How far the guess is off, as the attack measures it",
+  log: true,
   about: "What the attack makes small: how badly the guess explains the leaked gradient.",
 };
 
 const EXPLAINED = {
-  found: "Words: the share of the true tokens that occur in the guess, in any place (TAG's recover rate). "
-    + "ROUGE-L: how much of the sentence is there in the right order.",
-  strip: "The leaked gradient spans a small space in which the sentence's own words lie, and hardly any other. At 0 a word lies in it. "
-    + "Through dropout: the share of a word's coordinates that disagree with the span. Dropout alone explains as many as its rate.",
+  found:
+    "Words: the share of the true tokens that occur in the guess, in any place (TAG's recover rate). " +
+    "ROUGE-L: how much of the sentence is there in the right order.",
+  strip:
+    "The leaked gradient spans a small space in which the sentence's own words lie, and hardly any other. At 0 a word lies in it. " +
+    "Through dropout: the share of a word's coordinates that disagree with the span. Dropout alone explains as many as its rate.",
 };

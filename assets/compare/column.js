@@ -11,9 +11,20 @@ export class Column {
     this.exposed = html("span", { class: "ls-exposed" });
     this.status = html("div", { class: "ls-status" });
     this.verdict = new Verdict();
-    this.node = html("div", { class: "ls-column", role: "group", "aria-label": `Experiment ${side}`, "data-side": side },
-      html("div", { class: "ls-head" }, html("span", { class: "ls-letter", "aria-hidden": "true" }, side), this.own, this.exposed),
-      this.tiles.node, this.status, this.verdict.node);
+    this.node = html(
+      "div",
+      { class: "ls-column", role: "group", "aria-label": `Experiment ${side}`, "data-side": side },
+      html(
+        "div",
+        { class: "ls-head" },
+        html("span", { class: "ls-letter", "aria-hidden": "true" }, side),
+        this.own,
+        this.exposed,
+      ),
+      this.tiles.node,
+      this.status,
+      this.verdict.node,
+    );
     this.begin();
   }
 
@@ -44,7 +55,9 @@ export class Column {
     this.exposed.textContent = this.start ? `sees ${this.start.exposed}` : "";
     const end = frame && frame === this.last ? this.end : null; // a verdict belongs to the last frame
     this.verdict.draw(end);
-    this.status.textContent = frame ? `step ${frame.step} · ${this.score(frame)} · ${frame.seconds.toFixed(1)} s — ${frame.stage}` : "";
+    this.status.textContent = frame
+      ? `step ${frame.step} · ${this.score(frame)} · ${frame.seconds.toFixed(1)} s — ${frame.stage}`
+      : "";
     if (frame) this.tiles.draw(frame);
   }
 }

@@ -7,7 +7,10 @@ import { Screen } from "../stage/screen.js";
 import { legend } from "../stage/tiles.js";
 import { Column } from "./column.js";
 
-const LINES = [{ key: "a", name: "A", colour: "--ls-accent" }, { key: "b", name: "B", colour: "--ls-blue" }];
+const LINES = [
+  { key: "a", name: "A", colour: "--ls-accent" },
+  { key: "b", name: "B", colour: "--ls-blue" },
+];
 
 export class Comparison extends Screen {
   constructor(root, { recording } = {}) {
@@ -54,8 +57,16 @@ export class Comparison extends Screen {
   }
 
   addMoment() {
-    const { A, B } = this.columns, seconds = Math.max(A.last?.seconds ?? 0, B.last?.seconds ?? 0);
-    this.player.add({ n: this.moments++, seconds, A: A.last, B: B.last, a: A.last?.recover ?? 0, b: B.last?.recover ?? 0 });
+    const { A, B } = this.columns,
+      seconds = Math.max(A.last?.seconds ?? 0, B.last?.seconds ?? 0);
+    this.player.add({
+      n: this.moments++,
+      seconds,
+      A: A.last,
+      B: B.last,
+      a: A.last?.recover ?? 0,
+      b: B.last?.recover ?? 0,
+    });
   }
 
   fails(problem) {
@@ -67,7 +78,9 @@ export class Comparison extends Screen {
   stopped() {
     if (!this.underWay) return;
     this.leave();
-    const scores = Object.values(this.columns).filter(({ last }) => last).map((column) => `${column.side} had ${column.score(column.last)}`);
+    const scores = Object.values(this.columns)
+      .filter(({ last }) => last)
+      .map((column) => `${column.side} had ${column.score(column.last)}`);
     this.said = scores.length ? `Stopped: ${scores.join(", ")}.` : "Stopped before the first step.";
     this.setState("stopped");
     this.paint();
@@ -89,7 +102,9 @@ export class Comparison extends Screen {
   }
 
   draw() {
-    const { frames, shown } = this.player, { state } = this.root.dataset, moment = frames[shown];
+    const { frames, shown } = this.player,
+      { state } = this.root.dataset,
+      moment = frames[shown];
     Object.assign(this.root.dataset, { frames: frames.length, shown });
     this.title.textContent = this.common;
     this.recorded.hidden = state !== "recorded";
@@ -103,7 +118,9 @@ export class Comparison extends Screen {
   }
 
   progress(moment) {
-    const scores = Object.values(this.columns).filter(({ side }) => moment[side]).map((column) => `${column.side} has ${column.score(moment[column.side])}`);
+    const scores = Object.values(this.columns)
+      .filter(({ side }) => moment[side])
+      .map((column) => `${column.side} has ${column.score(moment[column.side])}`);
     return `After ${moment.seconds.toFixed(1)} s, ${scores.join(" and ")}.`;
   }
 
@@ -116,12 +133,21 @@ export class Comparison extends Screen {
     this.chart = new Chart(LINES, { unit: " %", room: 5, most: 100 });
     this.chart.title.textContent = "Words found, in any place, by each one's own seconds";
     const { A, B } = this.columns;
-    this.root.replaceChildren(html("div", { class: "ls-head" }, this.title, this.recorded), this.conclusion, this.announcer.node, this.buildTools(),
-      html("div", { class: "ls-pair" }, A.node, B.node), this.chart.node, this.player.node);
+    this.root.replaceChildren(
+      html("div", { class: "ls-head" }, this.title, this.recorded),
+      this.conclusion,
+      this.announcer.node,
+      this.buildTools(),
+      html("div", { class: "ls-pair" }, A.node, B.node),
+      this.chart.node,
+      this.player.node,
+    );
   }
 
   buildTools() {
-    const truth = this.switch("Compare with the truth", (on) => Object.values(this.columns).forEach(({ tiles }) => tiles.compare(on)));
+    const truth = this.switch("Compare with the truth", (on) => {
+      for (const { tiles } of Object.values(this.columns)) tiles.compare(on);
+    });
     return html("div", { class: "ls-tools" }, html("span", { class: "ls-key" }, ...legend()), truth);
   }
 }

@@ -10,7 +10,19 @@ const KEYS = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 };
 
 export class Panel {
   constructor(root, { lessons, glossary, places }, { recordings, onOpen, onStep }) {
-    Object.assign(this, { root, lessons, glossary, places, recordings, onOpen, onStep, lesson: null, at: 0, loaded: new Map(), own: null });
+    Object.assign(this, {
+      root,
+      lessons,
+      glossary,
+      places,
+      recordings,
+      onOpen,
+      onStep,
+      lesson: null,
+      at: 0,
+      loaded: new Map(),
+      own: null,
+    });
     this.order = Object.keys(lessons);
     this.build();
     root.addEventListener("keydown", (event) => this.key(event));
@@ -30,12 +42,20 @@ export class Panel {
     this.back = button("back", "Previous", () => this.move(-1));
     this.on = button("on", "Next", () => this.move(1));
     const leave = button("leave", "Leave", () => this.leave());
-    Object.entries({ role: "region", tabindex: "-1", "aria-labelledby": this.title.id })
-      .forEach(([name, value]) => this.root.setAttribute(name, value));
+    const told = { role: "region", tabindex: "-1", "aria-labelledby": this.title.id };
+    for (const [name, value] of Object.entries(told)) this.root.setAttribute(name, value);
     this.root.replaceChildren(
       html("div", { class: "ls-lesson-head" }, this.title, this.progress, leave),
-      this.text, this.meaning, this.problem,
-      html("div", { class: "ls-lesson-tools" }, this.back, this.on, html("span", { class: "ls-lesson-keys" }, "or ← and → here, Esc leaves")),
+      this.text,
+      this.meaning,
+      this.problem,
+      html(
+        "div",
+        { class: "ls-lesson-tools" },
+        this.back,
+        this.on,
+        html("span", { class: "ls-lesson-keys" }, "or ← and → here, Esc leaves"),
+      ),
     );
   }
 
@@ -70,7 +90,10 @@ export class Panel {
     const { values, open } = this.own;
     const spec = { ...JSON.parse(values[drawing]), given: uniqueId() + performance.now() }; // not picked in the drawing
     this.own = null;
-    return [...open.map((on) => ({ __type__: "update", open: on })), ...values.map((value, n) => (n === drawing ? JSON.stringify(spec) : value))];
+    return [
+      ...open.map((on) => ({ __type__: "update", open: on })),
+      ...values.map((value, n) => (n === drawing ? JSON.stringify(spec) : value)),
+    ];
   }
 
   // A lesson that the page's own link names: over the controls that the link has set.
@@ -93,7 +116,8 @@ export class Panel {
   }
 
   move(by) {
-    const goal = this.at + by, over = goal >= this.lesson.steps.length;
+    const goal = this.at + by,
+      over = goal >= this.lesson.steps.length;
     if (goal < 0) return;
     if (over) return this.following ? this.open(this.following) : this.leave();
     this.at = goal;
@@ -101,7 +125,10 @@ export class Panel {
   }
 
   async show() {
-    const { lesson, at } = this, { steps } = lesson, step = steps[at], last = at === steps.length - 1;
+    const { lesson, at } = this,
+      { steps } = lesson,
+      step = steps[at],
+      last = at === steps.length - 1;
     this.title.textContent = lesson.title;
     this.progress.textContent = `${at + 1} of ${steps.length}`;
     Object.assign(this.root.dataset, { lesson: lesson.name, step: at + 1 });
@@ -151,7 +178,9 @@ export class Panel {
     document.querySelector(".ls-pointed")?.classList.remove("ls-pointed");
     this.pointing = selector;
     if (!selector) return;
-    const node = await found(() => [...document.querySelectorAll(selector)].find((part) => part.offsetParent)).catch(() => null);
+    const node = await found(() => [...document.querySelectorAll(selector)].find((part) => part.offsetParent)).catch(
+      () => null,
+    );
     if (!node || this.pointing !== selector) return;
     node.classList.add("ls-pointed");
     for (const wait of SETTLING) {
@@ -162,10 +191,13 @@ export class Panel {
 
   // Scrolls only as far as it has to, and never under the panel.
   reveal(node) {
-    const part = node.getBoundingClientRect(), own = this.root.getBoundingClientRect(), room = 16;
+    const part = node.getBoundingClientRect(),
+      own = this.root.getBoundingClientRect(),
+      room = 16;
     const below = part.left < own.right && part.right > own.left; // in the panel's column
     const docked = getComputedStyle(this.root).position === "fixed"; // at the foot of a phone's screen
-    const top = below && !docked ? Math.max(own.height, 0) + 2 * room : room, bottom = docked ? own.top - room : innerHeight - room;
+    const top = below && !docked ? Math.max(own.height, 0) + 2 * room : room,
+      bottom = docked ? own.top - room : innerHeight - room;
     if (part.top >= top && part.bottom <= bottom) return;
     const by = part.height > bottom - top || part.top < top ? part.top - top : part.bottom - bottom;
     window.scrollBy({ top: by, behavior: calm.matches ? "auto" : "smooth" });

@@ -16,7 +16,8 @@ function termed(words, term, onTerm) {
 
 // #results is one of the page's own tabs.
 function linked(words, link) {
-  if (link.startsWith("https://")) return html("a", { href: link, target: "_blank", rel: "noopener noreferrer" }, words);
+  if (link.startsWith("https://"))
+    return html("a", { href: link, target: "_blank", rel: "noopener noreferrer" }, words);
   const tab = tabNamed(link.slice(1));
   if (!tab) return words;
   const node = html("a", { href: link }, words);

@@ -12,10 +12,13 @@ export class Announcer {
 
   say(text) {
     this.text = text;
-    this.timer ??= setTimeout(() => {
-      this.timer = null;
-      this.last = performance.now();
-      if (this.node.textContent !== this.text) this.node.textContent = this.text;
-    }, Math.max(0, this.last + ANNOUNCE_EVERY - performance.now()));
+    this.timer ??= setTimeout(
+      () => {
+        this.timer = null;
+        this.last = performance.now();
+        if (this.node.textContent !== this.text) this.node.textContent = this.text;
+      },
+      Math.max(0, this.last + ANNOUNCE_EVERY - performance.now()),
+    );
   }
 }

@@ -27,19 +27,29 @@ export class Chart extends Picture {
   constructor(series, { unit = "", room, most = 0 }) {
     super("ls-chart");
     Object.assign(this, { unit, room, most, log: false, goal: undefined, counts: () => true });
-    this.grid = [0, 1, 2].map(() => ({ line: svg("line", { class: "ls-grid" }), text: svg("text", { class: "ls-tick", "text-anchor": "end" }) }));
+    this.grid = [0, 1, 2].map(() => ({
+      line: svg("line", { class: "ls-grid" }),
+      text: svg("text", { class: "ls-tick", "text-anchor": "end" }),
+    }));
     this.times = ["start", "end"].map((anchor) => svg("text", { class: "ls-tick", "text-anchor": anchor }));
     this.cursor = svg("line", { class: "ls-cursor" });
     this.aim = { line: svg("line", { class: "ls-goal" }), text: svg("text", { class: "ls-tick" }) };
     this.lines = series.map(({ key, name, colour }) => ({
-      key, name,
+      key,
+      name,
       whole: svg("path", { class: "ls-line ls-rest", style: `stroke: var(${colour})` }),
       past: svg("path", { class: "ls-line", style: `stroke: var(${colour})` }),
       dot: svg("circle", { r: 3.5, style: `fill: var(${colour})` }),
       label: svg("text", { class: "ls-label", style: `fill: var(${colour})` }),
     }));
-    this.svg.append(...this.grid.flatMap(({ line, text }) => [line, text]), ...this.times, this.cursor, this.aim.line, this.aim.text,
-      ...this.lines.flatMap(({ whole, past, dot, label }) => [whole, past, dot, label]));
+    this.svg.append(
+      ...this.grid.flatMap(({ line, text }) => [line, text]),
+      ...this.times,
+      this.cursor,
+      this.aim.line,
+      this.aim.text,
+      ...this.lines.flatMap(({ whole, past, dot, label }) => [whole, past, dot, label]),
+    );
   }
 
   // What the values are, where that is not the same in all frames; those that are something else are left out.
@@ -52,10 +62,16 @@ export class Chart extends Picture {
   draw(frames, shown) {
     this.redraw = () => this.draw(frames, shown);
     if (!this.width || !frames[shown]) return;
-    const sample = this.sample(frames, shown), now = frames[shown];
+    const sample = this.sample(frames, shown),
+      now = frames[shown];
     const end = niceAbove(frames.at(-1).seconds);
-    const [low, high, ticks] = this.scale(sample.flatMap((i) => this.lines.map(({ key }) => frames[i][key])).filter(Number.isFinite));
-    const left = 2.9 * this.em, right = this.width - this.room * this.em, top = 0.7 * this.em, bottom = this.height - 1.5 * this.em;
+    const [low, high, ticks] = this.scale(
+      sample.flatMap((i) => this.lines.map(({ key }) => frames[i][key])).filter(Number.isFinite),
+    );
+    const left = 2.9 * this.em,
+      right = this.width - this.room * this.em,
+      top = 0.7 * this.em,
+      bottom = this.height - 1.5 * this.em;
     const scaled = (value) => (this.log ? Math.log10(Math.max(value, 10 ** low)) : value);
     const x = (frame) => left + (frame.seconds / end) * (right - left);
     const y = (value) => bottom - ((scaled(value) - low) / (high - low)) * (bottom - top);
@@ -66,16 +82,23 @@ export class Chart extends Picture {
     let taken = -Infinity;
     for (const line of [...this.lines].sort((a, b) => now[b.key] - now[a.key])) {
       const known = sample.filter((i) => Number.isFinite(frames[i][line.key]));
-      const path = (indices) => indices.map((i, k) => `${k ? "L" : "M"}${x(frames[i]).toFixed(1)} ${y(frames[i][line.key]).toFixed(1)}`).join("");
+      const path = (indices) =>
+        indices
+          .map((i, k) => `${k ? "L" : "M"}${x(frames[i]).toFixed(1)} ${y(frames[i][line.key]).toFixed(1)}`)
+          .join("");
       line.whole.setAttribute("d", path(known));
       line.past.setAttribute("d", path(known.filter((i) => i <= shown)));
-      const told = Number.isFinite(now[line.key]), height = told ? y(now[line.key]) : bottom;
+      const told = Number.isFinite(now[line.key]),
+        height = told ? y(now[line.key]) : bottom;
       build(line.dot, { cx: at, cy: height, visibility: told ? "visible" : "hidden" });
       taken = Math.max(height + 0.35 * this.em, taken + 1.15 * this.em); // labels do not lie on each other
       build(line.label, { x: at + 0.6 * this.em, y: Math.min(taken, this.height - 0.2 * this.em) });
       line.label.textContent = this.labelOf(line, now);
     }
-    const values = [...this.lines.map((line) => this.labelOf(line, now)), ...(this.aim.text.textContent ? [this.aim.text.textContent] : [])];
+    const values = [
+      ...this.lines.map((line) => this.labelOf(line, now)),
+      ...(this.aim.text.textContent ? [this.aim.text.textContent] : []),
+    ];
     this.svg.setAttribute("aria-label", `${this.title.textContent} at ${now.seconds} s: ${values.join(", ")}`);
   }
 
@@ -94,13 +117,14 @@ export class Chart extends Picture {
       build(text, { x: left - 0.4 * this.em, y: at + 0.35 * this.em });
       text.textContent = this.log ? `10${superscript(ticks[k])}` : COMPACT.format(ticks[k]);
     });
-    this.times.forEach((text, k) => build(text, { x: k ? right : left, y: bottom + 1.25 * this.em }));
+    for (const [k, text] of this.times.entries()) build(text, { x: k ? right : left, y: bottom + 1.25 * this.em });
     this.times[0].textContent = "0";
     this.times[1].textContent = `${end} s`;
   }
 
   drawGoal(y, left, right) {
-    const { line, text } = this.aim, at = Number.isFinite(this.goal) ? y(this.goal) : 0;
+    const { line, text } = this.aim,
+      at = Number.isFinite(this.goal) ? y(this.goal) : 0;
     build(line, { x1: left, x2: right, y1: at, y2: at, visibility: Number.isFinite(this.goal) ? "visible" : "hidden" });
     build(text, { x: left + 0.4 * this.em, y: at + 1.1 * this.em });
     text.textContent = Number.isFinite(this.goal) ? `true sentence: ${this.written(this.goal)}` : "";
@@ -108,7 +132,9 @@ export class Chart extends Picture {
 
   sample(frames, shown) {
     const stride = Math.ceil(frames.length / CURVE_POINTS);
-    return [...frames.keys()].filter((i) => (i % stride === 0 || i === shown || i === frames.length - 1) && this.counts(frames[i]));
+    return [...frames.keys()].filter(
+      (i) => (i % stride === 0 || i === shown || i === frames.length - 1) && this.counts(frames[i]),
+    );
   }
 
   scale(values) {
@@ -123,7 +149,11 @@ const COMPACT = new Intl.NumberFormat("en", { notation: "compact" });
 // A round number that is as large: the end of an axis, which so moves seldom while a run grows.
 function niceAbove(value) {
   const decade = 10 ** Math.floor(Math.log10(Math.max(value, 0.1)));
-  return Number((decade * [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((step) => step * decade >= value - 1e-9)).toPrecision(2)) || 1;
+  return (
+    Number(
+      (decade * [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((step) => step * decade >= value - 1e-9)).toPrecision(2),
+    ) || 1
+  );
 }
 
 function decades(powers) {
@@ -137,8 +167,11 @@ function decades(powers) {
 export class Strip extends Picture {
   constructor() {
     super("ls-strip");
-    this.ticks = [-7, -5, -3, -1, 0].map((power) => (
-      { power, line: svg("line", { class: "ls-grid" }), text: svg("text", { class: "ls-tick", "text-anchor": "middle" }) }));
+    this.ticks = [-7, -5, -3, -1, 0].map((power) => ({
+      power,
+      line: svg("line", { class: "ls-grid" }),
+      text: svg("text", { class: "ls-tick", "text-anchor": "middle" }),
+    }));
     this.labels = ["ls-nearest", "ls-second"].map((name) => svg("text", { class: `ls-label ${name}` }));
     this.dots = Array.from({ length: 24 }, () => svg("circle", {}, svg("title")));
     for (const { power, text } of this.ticks) text.textContent = power ? `10${superscript(power)}` : "1";
@@ -149,7 +182,9 @@ export class Strip extends Picture {
     this.redraw = () => this.draw({ place, words, distances });
     this.title.textContent = `How far each word is from the leaked span (place ${place})`;
     if (!this.width) return;
-    const { em } = this, bottom = this.height - 1.5 * em, middle = 0.62 * bottom;
+    const { em } = this,
+      bottom = this.height - 1.5 * em,
+      middle = 0.62 * bottom;
     const x = (distance) => 2 * em + ((Math.log10(clamp(distance, 1e-7, 1)) + 7) / 7) * (this.width - 4 * em);
     for (const { power, line, text } of this.ticks) {
       build(line, { x1: x(10 ** power), x2: x(10 ** power), y1: 1.6 * em, y2: bottom });
@@ -170,9 +205,16 @@ export class Strip extends Picture {
       if (i === undefined) return;
       const at = x(distances[i]);
       const anchor = at > this.width / 2 ? "end" : "start";
-      build(label, { x: clamp(at, em, this.width - em), y: rank ? 1.1 * em : middle - 0.9 * em, "text-anchor": anchor });
+      build(label, {
+        x: clamp(at, em, this.width - em),
+        y: rank ? 1.1 * em : middle - 0.9 * em,
+        "text-anchor": anchor,
+      });
     });
     const [first, second] = order.map((i) => `${words[i]} at ${readable(distances[i])}`);
-    this.svg.setAttribute("aria-label", `${this.title.textContent}: nearest ${first}${second ? `, next ${second}` : ""}`);
+    this.svg.setAttribute(
+      "aria-label",
+      `${this.title.textContent}: nearest ${first}${second ? `, next ${second}` : ""}`,
+    );
   }
 }

@@ -1,7 +1,15 @@
 /* The drawing of the model: every block is a button that exposes its gradient. Data flows from the top to the bottom. */
 import { html } from "./dom.js";
 
-const BLOCKS = [["qkv", "QKV"], ["query", "Q"], ["key", "K"], ["value", "V"], ["attention-output", "O"], ["ffn-in", "F₁"], ["ffn-out", "F₂"]];
+const BLOCKS = [
+  ["qkv", "QKV"],
+  ["query", "Q"],
+  ["key", "K"],
+  ["value", "V"],
+  ["attention-output", "O"],
+  ["ffn-in", "F₁"],
+  ["ffn-out", "F₂"],
+];
 const PARTS = { layer: BLOCKS.map(([slice]) => slice), qkv: ["query", "key", "value"] };
 const COMPACT_FROM = 9;
 
@@ -30,27 +38,51 @@ export class Drawing {
   build() {
     const focused = this.board.contains(document.activeElement);
     const layers = Array.from({ length: this.spec.layers }, (_, layer) => this.layerRow(layer));
-    const [all, embeddings, encoder, head] = [["all", "everything"], ["embeddings", "embeddings"], ["encoder", "all layers"], ["head", "pooler + head"]]
-      .map(([slice, label]) => this.row(`ls-${slice}`, label, [this.block(slice, label)]));
+    const [all, embeddings, encoder, head] = [
+      ["all", "everything"],
+      ["embeddings", "embeddings"],
+      ["encoder", "all layers"],
+      ["head", "pooler + head"],
+    ].map(([slice, label]) => this.row(`ls-${slice}`, label, [this.block(slice, label)]));
     this.board.classList.toggle("ls-compact", this.spec.layers >= COMPACT_FROM);
     const stack = html("div", { class: "ls-layers" }, ...layers.map((row) => row.node));
-    this.board.replaceChildren(all.node, embeddings.node, html("div", { class: "ls-frame" }, encoder.node, stack), head.node);
+    this.board.replaceChildren(
+      all.node,
+      embeddings.node,
+      html("div", { class: "ls-frame" }, encoder.node, stack),
+      head.node,
+    );
     this.rows = [all, embeddings, encoder, ...layers, head].map((row) => row.blocks).filter((blocks) => blocks.length);
     this.moveTo(this.rows.flat().find((block) => this.glows(block)) ?? this.rows[0][0], focused);
   }
 
   row(name, label, blocks) {
     const known = blocks.filter((block) => this.spec.slices[block.slice]);
-    return { blocks: known, node: html("div", { class: `ls-row ${name}`, role: "group", "aria-label": label }, ...known.map((block) => block.node)) };
+    return {
+      blocks: known,
+      node: html(
+        "div",
+        { class: `ls-row ${name}`, role: "group", "aria-label": label },
+        ...known.map((block) => block.node),
+      ),
+    };
   }
 
   layerRow(layer) {
     const label = layer === this.spec.decoder ? "decoder" : `layer ${layer}`;
-    return this.row("ls-layer", label, [this.block("layer", label, layer), ...BLOCKS.map(([slice, short]) => this.block(slice, short, layer))]);
+    return this.row("ls-layer", label, [
+      this.block("layer", label, layer),
+      ...BLOCKS.map(([slice, short]) => this.block(slice, short, layer)),
+    ]);
   }
 
   block(slice, short, layer = null) {
-    const block = { slice, short, layer, node: html("button", { type: "button", class: `ls-block ls-block-${slice}`, tabindex: "-1" }, short) };
+    const block = {
+      slice,
+      short,
+      layer,
+      node: html("button", { type: "button", class: `ls-block ls-block-${slice}`, tabindex: "-1" }, short),
+    };
     block.node.addEventListener("click", (event) => {
       this.moveTo(block);
       this.pick(block, event.shiftKey || event.ctrlKey || event.metaKey);
@@ -64,7 +96,10 @@ export class Drawing {
     const name = slice === "layer" ? where.replace(" of ", "") : `${slices[slice].title}${where}`;
     const size = sizes[slice] ? `${sizes[slice]} parameters` : "";
     node.title = [name, help[slice], size].filter(Boolean).join("\n");
-    node.setAttribute("aria-label", [name.startsWith(short) ? name : `${short}: ${name}`, size].filter(Boolean).join(", "));
+    node.setAttribute(
+      "aria-label",
+      [name.startsWith(short) ? name : `${short}: ${name}`, size].filter(Boolean).join(", "),
+    );
     node.setAttribute("aria-description", help[slice] ?? "");
   }
 
@@ -105,13 +140,21 @@ export class Drawing {
 
   key(event) {
     const at = this.rows.findIndex((row) => row.includes(this.current));
-    const row = this.rows[at], column = row.indexOf(this.current);
+    const row = this.rows[at],
+      column = row.indexOf(this.current);
     if (row.length > 1) this.column = column; // kept while passing the rows of one block
-    const below = this.rows[at + 1], above = this.rows[at - 1];
+    const below = this.rows[at + 1],
+      above = this.rows[at - 1];
     const inColumn = (blocks) => blocks?.[Math.min(this.column, blocks.length - 1)];
     const adds = event.key === "+" || (event.key === "Enter" && event.shiftKey);
-    const next = { ArrowRight: row[column + 1], ArrowLeft: row[column - 1], ArrowDown: inColumn(below), ArrowUp: inColumn(above),
-      Home: this.rows[0][0], End: this.rows.at(-1)[0] };
+    const next = {
+      ArrowRight: row[column + 1],
+      ArrowLeft: row[column - 1],
+      ArrowDown: inColumn(below),
+      ArrowUp: inColumn(above),
+      Home: this.rows[0][0],
+      End: this.rows.at(-1)[0],
+    };
     if (adds) this.pick(this.current, true);
     else if (next[event.key]) this.moveTo(next[event.key], true);
     else if (!(event.key in next)) return;

@@ -6,19 +6,31 @@ import { Projection, loadPlotly } from "./projection.js";
 export class WordMap {
   constructor(root, changed) {
     this.changed = changed;
-    this.projections = [2, 3].map((dimensions) => new Projection(dimensions, (cost) => {
-      const count = `drawn${dimensions}d`;
-      root.dataset[count] = Number(root.dataset[count] ?? 0) + 1;
-      root.dataset.drawing = Math.round(cost);
-    }));
+    this.projections = [2, 3].map(
+      (dimensions) =>
+        new Projection(dimensions, (cost) => {
+          const count = `drawn${dimensions}d`;
+          root.dataset[count] = Number(root.dataset[count] ?? 0) + 1;
+          root.dataset.drawing = Math.round(cost);
+        }),
+    );
     this.tabs = this.projections.map((projection, k) => this.tab(projection, k));
     this.panels = this.projections.map(({ host }, k) =>
-      html("div", { role: "tabpanel", id: uniqueId(), class: "ls-panel", "aria-labelledby": this.tabs[k].id }, host));
-    this.tabs.forEach((tab, k) => tab.setAttribute("aria-controls", this.panels[k].id));
-    this.node = html("div", { class: "ls-map" },
-      html("div", { class: "ls-caption" }, html("span", { class: "ls-explained", title: EXPLAINED }, "Word embeddings, projected (PCA)"),
-        html("span", { class: "ls-tabs", role: "tablist", "aria-label": "Dimensions of the map" }, ...this.tabs)),
-      ...this.panels, legend());
+      html("div", { role: "tabpanel", id: uniqueId(), class: "ls-panel", "aria-labelledby": this.tabs[k].id }, host),
+    );
+    for (const [k, tab] of this.tabs.entries()) tab.setAttribute("aria-controls", this.panels[k].id);
+    this.node = html(
+      "div",
+      { class: "ls-map" },
+      html(
+        "div",
+        { class: "ls-caption" },
+        html("span", { class: "ls-explained", title: EXPLAINED }, "Word embeddings, projected (PCA)"),
+        html("span", { class: "ls-tabs", role: "tablist", "aria-label": "Dimensions of the map" }, ...this.tabs),
+      ),
+      ...this.panels,
+      legend(),
+    );
     this.pick(0);
   }
 

@@ -6,7 +6,11 @@ const ROWS = 8; // a byte is a column of the strip
 export class Mask {
   constructor() {
     this.holes = svg("path");
-    this.node = svg("svg", { class: "ls-mask", preserveAspectRatio: "none", "aria-hidden": "true", hidden: "" }, this.holes);
+    this.node = svg(
+      "svg",
+      { class: "ls-mask", preserveAspectRatio: "none", "aria-hidden": "true", hidden: "" },
+      this.holes,
+    );
     this.text = "";
   }
 
@@ -18,7 +22,8 @@ export class Mask {
     this.node.style.visibility = text ? "" : "hidden";
     const columns = Array.from(atob(text), (letter) => letter.charCodeAt(0));
     const holes = columns.flatMap((column, x) =>
-      [...column.toString(2).padStart(ROWS, "0")].flatMap((bit, y) => (bit === "0" ? [`M${x} ${y}h1v1h-1z`] : [])));
+      [...column.toString(2).padStart(ROWS, "0")].flatMap((bit, y) => (bit === "0" ? [`M${x} ${y}h1v1h-1z`] : [])),
+    );
     this.coordinates = ROWS * columns.length;
     this.kept = this.coordinates - holes.length;
     this.node.setAttribute("viewBox", `0 0 ${columns.length} ${ROWS}`);

@@ -51,7 +51,8 @@ async function fetched(name) {
 async function bundled(name, done = new Set()) {
   if (done.has(name)) return "";
   done.add(name);
-  const source = await fetched(name), base = new URL(name, ROOT);
+  const source = await fetched(name),
+    base = new URL(name, ROOT);
   const named = (path) => {
     const full = new URL(path, base).href.slice(ROOT.href.length);
     return INSTEAD[full] ?? full;
@@ -59,6 +60,8 @@ async function bundled(name, done = new Set()) {
   let before = "";
   for (const [, , path] of source.matchAll(IMPORT)) before += await bundled(named(path), done);
   const exported = [...source.matchAll(EXPORT)].map(([, , what]) => what);
-  const body = source.replace(IMPORT, (_, names, path) => `const {${names.replaceAll(" as ", ": ")}} = modules["${named(path)}"];`).replace(EXPORT, "$1 $2");
+  const body = source
+    .replace(IMPORT, (_, names, path) => `const {${names.replaceAll(" as ", ": ")}} = modules["${named(path)}"];`)
+    .replace(EXPORT, "$1 $2");
   return `${before}modules["${name}"] = (() => {\n${body}\nreturn { ${exported.join(", ")} };\n})();\n`;
 }

@@ -18,30 +18,65 @@ const ICONS = {
 /* Keeps the frames and decides which one is on show: following the run, playing at its pace, or standing still. */
 export class Player {
   constructor(changed, touched, finished) {
-    Object.assign(this, { changed, touched, finished, frames: [], shown: -1, running: false, following: false, playing: false, speed: 1, timer: null });
+    Object.assign(this, {
+      changed,
+      touched,
+      finished,
+      frames: [],
+      shown: -1,
+      running: false,
+      following: false,
+      playing: false,
+      speed: 1,
+      timer: null,
+    });
     const icon = (path) => svg("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, svg("path", { d: path }));
     const button = (label, path, act) => {
-      const node = html("button", { type: "button", class: "ls-button", "aria-label": label, title: label }, icon(path));
+      const node = html(
+        "button",
+        { type: "button", class: "ls-button", "aria-label": label, title: label },
+        icon(path),
+      );
       node.addEventListener("click", act);
       return node;
     };
     this.toggle = button("Play", ICONS.play, () => this.playPause());
-    this.slider = html("input", { type: "range", class: "ls-slider", min: 0, max: 0, value: 0, "aria-label": "Frame of the run" });
+    this.slider = html("input", {
+      type: "range",
+      class: "ls-slider",
+      min: 0,
+      max: 0,
+      value: 0,
+      "aria-label": "Frame of the run",
+    });
     this.slider.addEventListener("input", () => this.seek(Number(this.slider.value)));
     this.count = html("span", { class: "ls-count" });
     this.live = html("button", { type: "button", class: "ls-live" }, "live");
     this.live.addEventListener("click", () => this.seek(Infinity));
-    this.pace = html("select", { class: "ls-pace", "aria-label": "Speed" }, ...SPEEDS.map((speed) => html("option", { value: speed }, `${speed}×`)));
+    this.pace = html(
+      "select",
+      { class: "ls-pace", "aria-label": "Speed" },
+      ...SPEEDS.map((speed) => html("option", { value: speed }, `${speed}×`)),
+    );
     this.pace.value = "1";
     this.pace.addEventListener("change", () => this.hasten(Number(this.pace.value)));
-    this.node = html("div", { class: "ls-player", role: "group", "aria-label": "Playback" },
-      html("span", { class: "ls-buttons" },
+    this.node = html(
+      "div",
+      { class: "ls-player", role: "group", "aria-label": "Playback" },
+      html(
+        "span",
+        { class: "ls-buttons" },
         button("First frame", ICONS.first, () => this.seek(0)),
         button("One frame back", ICONS.back, () => this.seek(this.shown - 1)),
         this.toggle,
         button("One frame on", ICONS.on, () => this.seek(this.shown + 1)),
-        button("Last frame", ICONS.last, () => this.seek(Infinity))),
-      this.slider, this.count, this.live, this.pace);
+        button("Last frame", ICONS.last, () => this.seek(Infinity)),
+      ),
+      this.slider,
+      this.count,
+      this.live,
+      this.pace,
+    );
   }
 
   get last() {
@@ -62,7 +97,8 @@ export class Player {
 
   // A run of hours keeps its shape: every second frame of the older half goes.
   thin() {
-    const half = this.frames.length >> 1, before = this.frames.length;
+    const half = this.frames.length >> 1,
+      before = this.frames.length;
     this.frames = this.frames.filter((_, i) => i >= half || i % 2 === 0);
     this.shown = this.shown < half ? this.shown >> 1 : this.shown - (before - this.frames.length);
   }
@@ -111,7 +147,8 @@ export class Player {
   }
 
   wait() {
-    const now = this.frames[this.shown], next = this.frames[this.shown + 1];
+    const now = this.frames[this.shown],
+      next = this.frames[this.shown + 1];
     const longest = this.shown < 2 ? LONGEST_OPENING : LONGEST_WAIT;
     return next ? clamp((1000 * (next.seconds - now.seconds)) / this.speed, 0, longest) : 0;
   }
@@ -136,7 +173,8 @@ export class Player {
   }
 
   draw() {
-    const frame = this.frames[this.shown], going = this.playing || (this.running && this.following);
+    const frame = this.frames[this.shown],
+      going = this.playing || (this.running && this.following);
     const where = frame ? `frame ${this.shown + 1} of ${this.frames.length}` : "no frames yet";
     this.slider.max = Math.max(this.last, 0);
     this.slider.value = Math.max(this.shown, 0);

@@ -26,13 +26,24 @@ export function loadPlotly(url) {
    and zoom stay the person's. Only the latest wish is drawn, and after a slow drawing the page gets time for the rest. */
 export class Projection {
   constructor(dimensions, drawn) {
-    Object.assign(this, { dimensions, drawn, axes: ["x", "y", "z"].slice(0, dimensions), wish: null, busy: false, fresh: true });
+    Object.assign(this, {
+      dimensions,
+      drawn,
+      axes: ["x", "y", "z"].slice(0, dimensions),
+      wish: null,
+      busy: false,
+      fresh: true,
+    });
     this.host = html("div", { class: "ls-plot", "data-note": "The map of words is on its way…" });
     new ResizeObserver(() => this.resized()).observe(this.host);
   }
 
   begin(start, first) {
-    const points = [...(start?.truth_points ?? []), ...(start?.background ?? []).map((word) => word.slice(1)), ...first];
+    const points = [
+      ...(start?.truth_points ?? []),
+      ...(start?.background ?? []).map((word) => word.slice(1)),
+      ...first,
+    ];
     this.start = start;
     this.whole = true;
     this.home = this.axes.map((_, axis) => spread(points.map((point) => point[axis])));
@@ -84,17 +95,22 @@ export class Projection {
 
   // What a frame moves: the trails, the links from guess to truth, the guesses.
   moving(frame, trail) {
-    const points = frame.points ?? [], truth = this.start?.truth_points ?? [];
+    const points = frame.points ?? [],
+      truth = this.start?.truth_points ?? [];
     const trails = points.flatMap((_, place) => [...trail.map((past) => past.points?.[place] ?? []), []]);
     const links = points.flatMap((point, place) => (truth[place] ? [point, truth[place], []] : []));
-    return [this.coordinates(trails), this.coordinates(links), {
-      ...this.coordinates(points),
-      hovertext: frame.tokens.map((word, place) => plain(`guess ${place + 1}: ${word}`)),
-      marker: {
-        color: points.map((_, place) => this.colour(markOf(frame, place).colour)),
-        symbol: points.map((_, place) => this.shape(markOf(frame, place))),
+    return [
+      this.coordinates(trails),
+      this.coordinates(links),
+      {
+        ...this.coordinates(points),
+        hovertext: frame.tokens.map((word, place) => plain(`guess ${place + 1}: ${word}`)),
+        marker: {
+          color: points.map((_, place) => this.colour(markOf(frame, place).colour)),
+          symbol: points.map((_, place) => this.shape(markOf(frame, place))),
+        },
       },
-    }];
+    ];
   }
 
   // WebGL would draw x as an emoji, which not every machine has.
@@ -110,42 +126,88 @@ export class Projection {
     const flat = this.dimensions === 2;
     const type = flat ? "scatter" : "scatter3d";
     const { background = [], truth = [], truth_points: places = [] } = this.start ?? {};
-    const [faint, muted, accent, ink, ground] = ["--ls-faint", "--ls-muted", "--ls-accent", "--ls-fg", "--ls-bg"].map((name) => this.colour(name));
+    const [faint, muted, accent, ink, ground] = ["--ls-faint", "--ls-muted", "--ls-accent", "--ls-fg", "--ls-bg"].map(
+      (name) => this.colour(name),
+    );
     // A word that stands twice in the sentence is one point: it is named once.
-    const named = (i) => truth.slice(0, i).some((word, k) => word === truth[i] && String(places[k]) === String(places[i]));
+    const named = (i) =>
+      truth.slice(0, i).some((word, k) => word === truth[i] && String(places[k]) === String(places[i]));
     const names = truth.map((word, i) => (named(i) ? "" : short(word)));
     const labels = flat && this.labels(places, names);
-    const line = (trace, colour, opacity, style) => ({ ...trace, type, mode: "lines", hoverinfo: "skip", opacity, line: { color: colour, ...style } });
+    const line = (trace, colour, opacity, style) => ({
+      ...trace,
+      type,
+      mode: "lines",
+      hoverinfo: "skip",
+      opacity,
+      line: { color: colour, ...style },
+    });
     return [
-      { ...this.coordinates(background.map((word) => word.slice(1))), type, mode: "markers", hoverinfo: "text",
-        hovertext: background.map(([word]) => plain(word)), marker: { color: faint, size: flat ? 5 : 2.5 } },
+      {
+        ...this.coordinates(background.map((word) => word.slice(1))),
+        type,
+        mode: "markers",
+        hoverinfo: "text",
+        hovertext: background.map(([word]) => plain(word)),
+        marker: { color: faint, size: flat ? 5 : 2.5 },
+      },
       line(trails, accent, 0.4, { width: flat ? 1.5 : 2 }),
       line(links, muted, 0.8, flat ? { width: 1, dash: "dot" } : { width: 1.5 }),
-      { ...this.coordinates(places), type, mode: "markers+text", hoverinfo: "text", hovertext: truth.map((word) => plain(`true: ${word}`)),
-        text: flat ? labels.map(({ name }) => plain(name)) : names.map(plainInSpace), textfont: { color: ink, size: this.type() },
+      {
+        ...this.coordinates(places),
+        type,
+        mode: "markers+text",
+        hoverinfo: "text",
+        hovertext: truth.map((word) => plain(`true: ${word}`)),
+        text: flat ? labels.map(({ name }) => plain(name)) : names.map(plainInSpace),
+        textfont: { color: ink, size: this.type() },
         textposition: flat ? labels.map(({ side }) => side) : "top center",
-        marker: { symbol: "circle-open", color: ink, size: flat ? 16 : 11, line: { width: flat ? 1.5 : 1, color: ink } } },
-      { ...guesses, type, mode: "markers", hoverinfo: "text",
-        marker: { ...guesses.marker, size: flat ? 9 : 6, opacity: 1, line: { width: flat ? 1 : 0, color: ground } } },
+        marker: {
+          symbol: "circle-open",
+          color: ink,
+          size: flat ? 16 : 11,
+          line: { width: flat ? 1.5 : 1, color: ink },
+        },
+      },
+      {
+        ...guesses,
+        type,
+        mode: "markers",
+        hoverinfo: "text",
+        marker: { ...guesses.marker, size: flat ? 9 : 6, opacity: 1, line: { width: flat ? 1 : 0, color: ground } },
+      },
     ];
   }
 
   labels(places, names) {
-    const width = this.host.clientWidth - MARGIN.l - MARGIN.r, height = this.host.clientHeight - MARGIN.t - MARGIN.b;
+    const width = this.host.clientWidth - MARGIN.l - MARGIN.r,
+      height = this.host.clientHeight - MARGIN.t - MARGIN.b;
     const [[left, right], [low, high]] = this.home;
     const spots = places.map(([x, y]) => [(width * (x - left)) / (right - left), (height * (high - y)) / (high - low)]);
     return labelled(spots, names, this.type(), width, height);
   }
 
   layout() {
-    const [ink, muted, line, ground] = ["--ls-fg", "--ls-muted", "--ls-line", "--ls-bg"].map((name) => this.colour(name));
+    const [ink, muted, line, ground] = ["--ls-fg", "--ls-muted", "--ls-line", "--ls-bg"].map((name) =>
+      this.colour(name),
+    );
     const axis = (k) => ({
-      range: this.range(k), title: { text: this.axisTitle(k), font: { color: muted, size: this.type() }, standoff: 6 },
-      showticklabels: false, ticks: "", nticks: 6, gridcolor: line, zeroline: false, linecolor: line, showspikes: false,
+      range: this.range(k),
+      title: { text: this.axisTitle(k), font: { color: muted, size: this.type() }, standoff: 6 },
+      showticklabels: false,
+      ticks: "",
+      nticks: 6,
+      gridcolor: line,
+      zeroline: false,
+      linecolor: line,
+      showspikes: false,
     });
     const common = {
-      font: { family: getComputedStyle(this.host).fontFamily, color: ink, size: this.type() }, showlegend: false, hovermode: "closest",
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: getComputedStyle(this.host).fontFamily, color: ink, size: this.type() },
+      showlegend: false,
+      hovermode: "closest",
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
       hoverlabel: { bgcolor: ground, bordercolor: muted, font: { color: ink, size: this.type() } },
     };
     // A finger on the flat map scrolls the page; a mouse zooms.
@@ -154,15 +216,28 @@ export class Projection {
       return { ...common, margin: MARGIN, xaxis: axis(0), yaxis: axis(1), dragmode: touch ? false : "zoom" };
     }
     const back = this.host.clientWidth < 500 ? 1.25 : 1;
-    const scene = { xaxis: axis(0), yaxis: axis(1), zaxis: axis(2), aspectmode: "manual", aspectratio: { x: 1.3, y: 1.3, z: 0.85 }, dragmode: "orbit", uirevision: "the person's",
-      camera: { eye: { x: 1.3 * back, y: 1.3 * back, z: 0.75 * back }, center: { x: 0, y: 0, z: -0.14 } } };
+    const scene = {
+      xaxis: axis(0),
+      yaxis: axis(1),
+      zaxis: axis(2),
+      aspectmode: "manual",
+      aspectratio: { x: 1.3, y: 1.3, z: 0.85 },
+      dragmode: "orbit",
+      uirevision: "the person's",
+      camera: { eye: { x: 1.3 * back, y: 1.3 * back, z: 0.75 * back }, center: { x: 0, y: 0, z: -0.14 } },
+    };
     return { ...common, margin: { l: 0, r: 0, t: 0, b: 0 }, scene };
   }
 
   config() {
     const home = { name: "home", title: "Back to the whole map", icon: Plotly.Icons.home, click: () => this.goHome() };
     const buttons = this.dimensions === 2 ? ["zoomIn2d", "zoomOut2d", home] : ["resetCameraDefault3d"];
-    return { displaylogo: false, doubleClick: false, scrollZoom: this.dimensions === 3, modeBarButtons: [["toImage", ...buttons]] };
+    return {
+      displaylogo: false,
+      doubleClick: false,
+      scrollZoom: this.dimensions === 3,
+      modeBarButtons: [["toImage", ...buttons]],
+    };
   }
 
   axisTitle(axis) {
@@ -173,7 +248,8 @@ export class Projection {
 
   // A run is first seen whole; when only the colours change, the person's zoom stays.
   range(axis) {
-    const seen = this.whole || this.dimensions === 3 ? this.home[axis] : this.host.layout[`${this.axes[axis]}axis`].range;
+    const seen =
+      this.whole || this.dimensions === 3 ? this.home[axis] : this.host.layout[`${this.axes[axis]}axis`].range;
     return [...seen];
   }
 
@@ -189,7 +265,9 @@ export class Projection {
   // The axes stay as they are unless points leave by far, and never move under a person who zoomed.
   async grow(points) {
     const far = ([low, high], value) => value < low - 0.1 * (high - low) || value > high + 0.1 * (high - low);
-    const zoomed = this.dimensions === 2 && this.axes.some((axis, k) => String(this.host.layout[`${axis}axis`].range) !== String(this.home[k]));
+    const zoomed =
+      this.dimensions === 2 &&
+      this.axes.some((axis, k) => String(this.host.layout[`${axis}axis`].range) !== String(this.home[k]));
     if (zoomed || !points.some((point) => this.home.some((range, k) => far(range, point[k])))) return;
     this.home = this.home.map((range, k) => spread([...range, ...points.map((point) => point[k])]));
     await Plotly.relayout(this.host, this.ranges());

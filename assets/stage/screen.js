@@ -13,7 +13,11 @@ export class Screen extends Follower {
       this.place = place;
       this.paint();
     });
-    this.player = new Player(() => this.paint(), () => this.endLoop(), () => this.rest());
+    this.player = new Player(
+      () => this.paint(),
+      () => this.endLoop(),
+      () => this.rest(),
+    );
     root.addEventListener("keydown", (event) => this.key(event));
     onSpace(() => this.playPause());
   }
@@ -50,7 +54,8 @@ export class Screen extends Follower {
   }
 
   key(event) {
-    const { key, target } = event, { shown } = this.player;
+    const { key, target } = event,
+      { shown } = this.player;
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (target.closest("select, input, [role=tab]")) return;
     const goal = { ArrowLeft: shown - 1, ArrowRight: shown + 1, Home: 0, End: Infinity }[key];

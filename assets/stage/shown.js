@@ -37,7 +37,9 @@ export class Shown {
 
 function differences(shown, asked) {
   const [parts, others] = [shown, asked].map(({ title = "" }) => title.split(" · "));
-  const own = parts.filter((part) => !others.includes(part)), missing = others.filter((part) => !parts.includes(part));
-  const { truth = [] } = shown, same = truth.length === asked.truth.length && truth.every((word, n) => word === asked.truth[n]);
+  const own = parts.filter((part) => !others.includes(part)),
+    missing = others.filter((part) => !parts.includes(part));
+  const { truth = [] } = shown,
+    same = truth.length === asked.truth.length && truth.every((word, n) => word === asked.truth[n]);
   return [...(same ? [] : ["another sentence"]), ...(own.length ? own : missing.map((part) => `without ${part}`))];
 }

@@ -10,8 +10,17 @@ export class TokenTable {
     this.breaks = [];
     this.place = html("th", { scope: "col" }, COLUMNS[0]);
     this.body = html("tbody");
-    this.node = html("table", { class: "ls-table", hidden: "" }, html("caption", { class: "ls-unseen" }, "The attacker's guess, token by token"),
-      html("thead", {}, html("tr", {}, this.place, ...COLUMNS.slice(1).map((name) => html("th", { scope: "col" }, name)))), this.body);
+    this.node = html(
+      "table",
+      { class: "ls-table", hidden: "" },
+      html("caption", { class: "ls-unseen" }, "The attacker's guess, token by token"),
+      html(
+        "thead",
+        {},
+        html("tr", {}, this.place, ...COLUMNS.slice(1).map((name) => html("th", { scope: "col" }, name))),
+      ),
+      this.body,
+    );
   }
 
   // Where the later sentences of a batch begin.
@@ -42,7 +51,8 @@ export class TokenTable {
   }
 
   placeOf(n) {
-    const starts = [0, ...this.breaks], sentence = starts.findLastIndex((start) => start <= n);
+    const starts = [0, ...this.breaks],
+      sentence = starts.findLastIndex((start) => start <= n);
     return this.breaks.length ? `${nameOf(this.whose, sentence)}, ${n - starts[sentence] + 1}` : `${n + 1}`;
   }
 

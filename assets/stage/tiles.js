@@ -9,8 +9,10 @@ export const MARKS = {
 };
 
 // What the marks mean, as nodes.
-export const legend = () => Object.entries(MARKS).map(([mark, { symbol, words }]) =>
-  html("span", { "data-mark": mark }, html("b", { class: "ls-symbol" }, symbol), ` ${words}`));
+export const legend = () =>
+  Object.entries(MARKS).map(([mark, { symbol, words }]) =>
+    html("span", { "data-mark": mark }, html("b", { class: "ls-symbol" }, symbol), ` ${words}`),
+  );
 
 const LONGEST_WORD = 18;
 const UNREADABLE = "characters that the model cannot read: nobody can tell what they were";
@@ -32,7 +34,8 @@ export class Tiles {
     this.list = html("div", { class: "ls-tiles" });
     this.tip = html("div", { class: "ls-tip", "aria-hidden": "true", hidden: "" });
     this.node = html("div", { class: "ls-tilebox" }, this.list, this.tip);
-    for (const kind of ["pointerover", "focusin"]) this.list.addEventListener(kind, (event) => this.point(event.target));
+    for (const kind of ["pointerover", "focusin"])
+      this.list.addEventListener(kind, (event) => this.point(event.target));
     for (const kind of ["pointerleave", "focusout"]) this.list.addEventListener(kind, () => this.point(null));
     this.node.addEventListener("keydown", (event) => event.key === "Escape" && this.point(null));
     this.begin();
@@ -76,7 +79,7 @@ export class Tiles {
   draw(frame) {
     this.list.style.minHeight = "";
     this.resize(Math.max(frame.tokens.length, this.comparing ? this.truth.length : 0));
-    this.tiles.forEach((tile, place) => this.drawTile(tile, place, frame));
+    for (const [place, tile] of this.tiles.entries()) this.drawTile(tile, place, frame);
     if (this.tipped) this.fillTip(this.tipped);
   }
 
@@ -91,16 +94,24 @@ export class Tiles {
     tile.symbol.textContent = guessed ? mark.symbol : "";
     tile.truth.textContent = this.truth[place] ?? "";
     tile.bar.style.transform = `scaleX(${guessed ? sure / 100 : 0})`;
-    tile.node.dataset.mark = guessed ? frame.marks?.[place] ?? "x" : "";
+    tile.node.dataset.mark = guessed ? (frame.marks?.[place] ?? "x") : "";
     tile.mask.draw(frame.masks?.[place]);
     const unread = guessed && word === this.unreadable && UNREADABLE;
-    const hints = [unread, `${sure} % sure`, others.length && `else ${others.join(", ")}`, tile.mask.hint(frame.masks_right?.[place])];
+    const hints = [
+      unread,
+      `${sure} % sure`,
+      others.length && `else ${others.join(", ")}`,
+      tile.mask.hint(frame.masks_right?.[place]),
+    ];
     tile.hint = guessed ? hints.filter(Boolean).join("\n") : "";
     const said = guessed ? `${word}, ${mark.words}, ${tile.hint.replaceAll("\n", ", ")}` : "nothing guessed";
     tile.node.setAttribute("aria-label", `token ${place + 1}: ${said}`);
     this.reserve(tile, word);
     if (became && !calm.matches) {
-      tile.node.animate([{ transform: "perspective(40em) rotateX(80deg) scale(1.12)" }, { transform: "none" }], { duration: 380, easing: "ease-out" });
+      tile.node.animate([{ transform: "perspective(40em) rotateX(80deg) scale(1.12)" }, { transform: "none" }], {
+        duration: 380,
+        easing: "ease-out",
+      });
     }
   }
 
@@ -120,8 +131,14 @@ export class Tiles {
       tile.symbol = html("span", { class: "ls-symbol" });
       tile.bar = html("span", { class: "ls-bar" });
       tile.truth = html("span", { class: "ls-truth" });
-      tile.node = html("div", { class: "ls-tile", role: "listitem", tabindex: "0" },
-        html("span", { class: "ls-guess" }, tile.word, tile.symbol), html("span", { class: "ls-sure" }, tile.bar), tile.mask.node, tile.truth);
+      tile.node = html(
+        "div",
+        { class: "ls-tile", role: "listitem", tabindex: "0" },
+        html("span", { class: "ls-guess" }, tile.word, tile.symbol),
+        html("span", { class: "ls-sure" }, tile.bar),
+        tile.mask.node,
+        tile.truth,
+      );
       this.reserve(tile, this.truth[this.tiles.length]);
       this.lineOf(this.tiles.length).append(tile.node);
       this.tiles.push(tile);
@@ -144,5 +161,9 @@ export class Tiles {
 
 function row(first, name, label) {
   const line = html("div", { class: "ls-line", role: "list", "aria-label": label });
-  return { first, line, node: html("div", { class: "ls-sentence" }, html("span", { class: "ls-whose", "aria-hidden": "true" }, name), line) };
+  return {
+    first,
+    line,
+    node: html("div", { class: "ls-sentence" }, html("span", { class: "ls-whose", "aria-hidden": "true" }, name), line),
+  };
 }

@@ -5,8 +5,12 @@ export class Verdict {
   constructor() {
     this.headline = html("div", { class: "ls-headline" });
     this.detail = html("div", { class: "ls-detail" });
-    this.node = html("div", { class: "ls-verdict" },
-      html("span", { class: "ls-seal", "aria-hidden": "true" }, "✓"), html("div", {}, this.headline, this.detail));
+    this.node = html(
+      "div",
+      { class: "ls-verdict" },
+      html("span", { class: "ls-seal", "aria-hidden": "true" }, "✓"),
+      html("div", {}, this.headline, this.detail),
+    );
   }
 
   draw(end, open = "…") {

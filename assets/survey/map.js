@@ -12,7 +12,8 @@ export class Picture extends Survey {
     const shape = JSON.stringify([report.model, report.layers]);
     if (shape !== this.shape) this.build(report);
     this.shape = shape;
-    const rows = new Map(report.readings.map((row) => [key(row), row])), now = report.now && key(report.now);
+    const rows = new Map(report.readings.map((row) => [key(row), row])),
+      now = report.now && key(report.now);
     for (const cell of this.cells.flat()) {
       cell.row = rows.get(cell.key);
       this.fill(cell, cell.row ?? (cell.key === now ? report.now : null), cell.key === now);
@@ -20,25 +21,64 @@ export class Picture extends Survey {
   }
 
   build({ layers }) {
-    const line = (label, cells, name = "") => html("div", { class: `ls-line ${name}`, role: "group", "aria-label": label },
-      html("span", { class: "ls-name" }, html("span", { class: "ls-long" }, label), html("span", { class: "ls-short" }, SHORT[label] ?? label)), ...cells.map((cell) => cell.node));
+    const line = (label, cells, name = "") =>
+      html(
+        "div",
+        { class: `ls-line ${name}`, role: "group", "aria-label": label },
+        html(
+          "span",
+          { class: "ls-name" },
+          html("span", { class: "ls-long" }, label),
+          html("span", { class: "ls-short" }, SHORT[label] ?? label),
+        ),
+        ...cells.map((cell) => cell.node),
+      );
     const [above, below] = [[this.cell("embeddings")], [this.cell("head")]];
-    const stack = Array.from({ length: layers }, (_, layer) => Object.keys(COLUMNS).map((slice) => this.cell(slice, layer)));
+    const stack = Array.from({ length: layers }, (_, layer) =>
+      Object.keys(COLUMNS).map((slice) => this.cell(slice, layer)),
+    );
     this.cells = [above, ...stack, below];
-    const names = Object.entries(COLUMNS).map(([slice, short]) => html("span", { class: "ls-column", title: slice },
-      html("span", { class: "ls-long" }, slice), html("span", { class: "ls-short" }, short)));
-    const grid = html("div", { class: "ls-heat", role: "toolbar", "aria-label": "Where the model leaks" }, line("embeddings", above, "ls-wide"),
+    const names = Object.entries(COLUMNS).map(([slice, short]) =>
+      html(
+        "span",
+        { class: "ls-column", title: slice },
+        html("span", { class: "ls-long" }, slice),
+        html("span", { class: "ls-short" }, short),
+      ),
+    );
+    const grid = html(
+      "div",
+      { class: "ls-heat", role: "toolbar", "aria-label": "Where the model leaks" },
+      line("embeddings", above, "ls-wide"),
       html("div", { class: "ls-line ls-columns-row", "aria-hidden": "true" }, html("span"), ...names),
-      ...stack.map((cells, layer) => line(`layer ${layer}`, cells)), line("head", below, "ls-wide"));
+      ...stack.map((cells, layer) => line(`layer ${layer}`, cells)),
+      line("head", below, "ls-wide"),
+    );
     grid.addEventListener("keydown", (event) => this.walk(event));
     this.picture.replaceChildren(grid, this.legend());
     above[0].node.tabIndex = 0;
   }
 
   cell(slice, layer = null) {
-    const [rate, unit, tick, time] = ["rate", "long", "tick", "time"].map((name) => html("span", { class: `ls-${name}` }));
-    const cell = { slice, layer, key: key({ slice, layer }), rate, unit, tick, time, row: null,
-      node: html("button", { type: "button", class: "ls-cell", tabindex: "-1" }, html("span", { class: "ls-score" }, rate, unit, tick), time) };
+    const [rate, unit, tick, time] = ["rate", "long", "tick", "time"].map((name) =>
+      html("span", { class: `ls-${name}` }),
+    );
+    const cell = {
+      slice,
+      layer,
+      key: key({ slice, layer }),
+      rate,
+      unit,
+      tick,
+      time,
+      row: null,
+      node: html(
+        "button",
+        { type: "button", class: "ls-cell", tabindex: "-1" },
+        html("span", { class: "ls-score" }, rate, unit, tick),
+        time,
+      ),
+    };
     reacting(cell.node, this, () => cell.row);
     return cell;
   }
@@ -69,8 +109,15 @@ export class Picture extends Survey {
   }
 
   legend() {
-    return html("div", { class: "ls-legend" }, html("span", {}, "0 %"), html("span", { class: "ls-scale", "aria-hidden": "true" }), html("span", {}, "100 % of the words found"),
-      html("span", {}, "✓ word for word"), html("span", {}, "n/a cannot be attacked"));
+    return html(
+      "div",
+      { class: "ls-legend" },
+      html("span", {}, "0 %"),
+      html("span", { class: "ls-scale", "aria-hidden": "true" }),
+      html("span", {}, "100 % of the words found"),
+      html("span", {}, "✓ word for word"),
+      html("span", {}, "n/a cannot be attacked"),
+    );
   }
 
   // One cell is in the tab order; the arrow keys walk from it.
@@ -78,8 +125,15 @@ export class Picture extends Survey {
     const at = this.cells.findIndex((line) => line.some(({ node }) => node === event.target));
     if (at < 0) return;
     const column = this.cells[at].findIndex(({ node }) => node === event.target);
-    const [line, place] = { ArrowRight: [at, column + 1], ArrowLeft: [at, column - 1], ArrowDown: [at + 1, column], ArrowUp: [at - 1, column] }[event.key] ?? [];
-    const cells = this.cells[line], next = line === at ? cells?.[place] : cells?.[Math.min(place, cells.length - 1)];
+    const [line, place] =
+      {
+        ArrowRight: [at, column + 1],
+        ArrowLeft: [at, column - 1],
+        ArrowDown: [at + 1, column],
+        ArrowUp: [at - 1, column],
+      }[event.key] ?? [];
+    const cells = this.cells[line],
+      next = line === at ? cells?.[place] : cells?.[Math.min(place, cells.length - 1)];
     if (!next) return;
     event.preventDefault();
     event.target.tabIndex = -1;

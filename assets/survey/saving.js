@@ -1,8 +1,22 @@
 /* What is shown, as a file: a table, or a picture drawn onto a canvas. */
 
 const SHARP = 2; // pixels of the picture for each on screen
-const ROOM = 36, GAP = 12; // for the title, and around the parts
-const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "text-anchor", "background-color", "display", "visibility"];
+const ROOM = 36,
+  GAP = 12; // for the title, and around the parts
+const STYLES = [
+  "fill",
+  "stroke",
+  "stroke-width",
+  "stroke-dasharray",
+  "opacity",
+  "font-family",
+  "font-size",
+  "font-weight",
+  "text-anchor",
+  "background-color",
+  "display",
+  "visibility",
+];
 
 export function save(name, blob) {
   const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(blob), download: name });
@@ -13,18 +27,28 @@ export function save(name, blob) {
 export function table(rows) {
   const names = Object.keys(rows[0]);
   // A leading = + - @ would be a formula to a spreadsheet.
-  const field = (value) => `"${String(value ?? "").replace(/^[=+@-](?=\D)/, "'$&").replaceAll('"', '""')}"`;
-  return [names, ...rows.map((row) => names.map((name) => row[name]))].map((line) => line.map(field).join(",")).join("\r\n");
+  const field = (value) =>
+    `"${String(value ?? "")
+      .replace(/^[=+@-](?=\D)/, "'$&")
+      .replaceAll('"', '""')}"`;
+  return [names, ...rows.map((row) => names.map((name) => row[name]))]
+    .map((line) => line.map(field).join(","))
+    .join("\r\n");
 }
 
 const blobOf = (canvas) => new Promise((done) => canvas.toBlob(done));
 
 /* Parts of the page, one under the other, as the browser laid them out: boxes, texts, drawings and Plotly's plots. */
 export async function picture(parts, title) {
-  const seen = parts.filter((part) => part?.getClientRects().length), boxes = seen.map((part) => part.getBoundingClientRect());
-  const width = Math.max(...boxes.map((box) => box.width)), own = getComputedStyle(seen[0]);
+  const seen = parts.filter((part) => part?.getClientRects().length),
+    boxes = seen.map((part) => part.getBoundingClientRect());
+  const width = Math.max(...boxes.map((box) => box.width)),
+    own = getComputedStyle(seen[0]);
   const height = ROOM + boxes.reduce((sum, box) => sum + box.height + GAP, 0);
-  const canvas = Object.assign(document.createElement("canvas"), { width: SHARP * (width + 2 * GAP), height: SHARP * height });
+  const canvas = Object.assign(document.createElement("canvas"), {
+    width: SHARP * (width + 2 * GAP),
+    height: SHARP * height,
+  });
   const brush = canvas.getContext("2d");
   brush.scale(SHARP, SHARP);
   brush.fillStyle = own.getPropertyValue("--ls-bg");
@@ -44,12 +68,16 @@ export async function picture(parts, title) {
 }
 
 async function paint(brush, part) {
-  const box = part.getBoundingClientRect(), style = getComputedStyle(part);
+  const box = part.getBoundingClientRect(),
+    style = getComputedStyle(part);
   if (!box.width || !box.height || style.visibility === "hidden") return;
-  if (part instanceof SVGSVGElement) return brush.drawImage(await imageOf(part, box), box.left, box.top, box.width, box.height);
+  if (part instanceof SVGSVGElement)
+    return brush.drawImage(await imageOf(part, box), box.left, box.top, box.width, box.height);
   paintBox(brush, box, style);
   if (part.classList.contains("js-plotly-plot")) {
-    const image = await decoded(await Plotly.toImage(part, { format: "png", width: box.width, height: box.height, scale: SHARP }));
+    const image = await decoded(
+      await Plotly.toImage(part, { format: "png", width: box.width, height: box.height, scale: SHARP }),
+    );
     return brush.drawImage(image, box.left, box.top, box.width, box.height);
   }
   for (const child of part.childNodes) {
@@ -59,7 +87,8 @@ async function paint(brush, part) {
 }
 
 function paintBox(brush, { left, top, width, height }, style) {
-  const line = parseFloat(style.borderTopWidth) || 0, shift = line / 2;
+  const line = parseFloat(style.borderTopWidth) || 0,
+    shift = line / 2;
   brush.beginPath();
   brush.roundRect(left + shift, top + shift, width - line, height - line, parseFloat(style.borderTopLeftRadius) || 0);
   brush.fillStyle = style.backgroundColor;
@@ -71,7 +100,11 @@ function paintBox(brush, { left, top, width, height }, style) {
 
 // Word by word, each where it stands: lines break as on the page.
 function paintText(brush, node, style) {
-  Object.assign(brush, { fillStyle: style.color, font: `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`, textBaseline: "middle" });
+  Object.assign(brush, {
+    fillStyle: style.color,
+    font: `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`,
+    textBaseline: "middle",
+  });
   const range = document.createRange();
   for (const { 0: word, index } of node.data.matchAll(/\S+/g)) {
     range.setStart(node, index);
@@ -83,7 +116,8 @@ function paintText(brush, node, style) {
 
 /* An SVG, with the page's styles written into it. */
 async function imageOf(drawing, box) {
-  const copy = drawing.cloneNode(true), originals = [drawing, ...drawing.querySelectorAll("*")];
+  const copy = drawing.cloneNode(true),
+    originals = [drawing, ...drawing.querySelectorAll("*")];
   [copy, ...copy.querySelectorAll("*")].forEach((part, n) => {
     const style = getComputedStyle(originals[n]);
     for (const name of STYLES) part.style.setProperty(name, style.getPropertyValue(name));

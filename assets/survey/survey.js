@@ -16,8 +16,14 @@ export class Survey extends Follower {
     this.picture = html("div", { class: "ls-shown" });
     this.detail = html("div", { class: "ls-found" }, "Point at a result to read what was recovered.");
     this.announcer = new Announcer();
-    root.replaceChildren(html("div", { class: "ls-head" }, this.title, this.recorded), this.progress, this.announcer.node,
-      this.picture, this.detail, this.buildSaving());
+    root.replaceChildren(
+      html("div", { class: "ls-head" }, this.title, this.recorded),
+      this.progress,
+      this.announcer.node,
+      this.picture,
+      this.detail,
+      this.buildSaving(),
+    );
     this.setState("empty");
     if (recording) this.load(new URL(recording, document.baseURI));
   }
@@ -71,7 +77,8 @@ export class Survey extends Follower {
 
   progressOf(state) {
     if (!this.report) return TOLD[state] ?? "";
-    const { readings, total, left, budget } = this.report, count = `${readings.length} of ${total}`;
+    const { readings, total, left, budget } = this.report,
+      count = `${readings.length} of ${total}`;
     const exact = readings.filter((row) => row.exact).length;
     if (readings.length === total) return `${exact} of ${total} recovered word for word, with at most ${budget} s each`;
     return state === "stopped" ? `Stopped after ${count}` : [count, lasting(left)].filter(Boolean).join(" · ");
@@ -79,7 +86,8 @@ export class Survey extends Follower {
 
   // A place that was recorded plays, where its own run is; unless the person's own is under way.
   pick(row) {
-    const { asked, recorded = false } = this.report, stage = window.leakscope;
+    const { asked, recorded = false } = this.report,
+      stage = window.leakscope;
     if (recorded && row.recording && !stage?.underWay) stage?.open(new URL(`${row.recording}.json`, this.folder));
     this.onPick({ ...row, asked, recorded });
   }
@@ -89,10 +97,16 @@ export class Survey extends Follower {
   }
 
   buildSaving() {
-    const kinds = { CSV: () => save(`${this.name}.csv`, new Blob([table(this.report.readings)], { type: "text/csv" })),
-      PNG: async () => save(`${this.name}.png`, await this.snapshot()) };
+    const kinds = {
+      CSV: () => save(`${this.name}.csv`, new Blob([table(this.report.readings)], { type: "text/csv" })),
+      PNG: async () => save(`${this.name}.png`, await this.snapshot()),
+    };
     this.saving = Object.entries(kinds).map(([kind, act]) => {
-      const button = html("button", { type: "button", class: "ls-button", title: `Save what is shown as ${kind}` }, kind);
+      const button = html(
+        "button",
+        { type: "button", class: "ls-button", title: `Save what is shown as ${kind}` },
+        kind,
+      );
       button.addEventListener("click", act);
       return button;
     });

@@ -15,7 +15,10 @@ export class NoiseCurve {
     this.node = html("div", { class: "ls-curve-box", role: "img", "aria-label": this.told() });
     new ResizeObserver(() => this.draw()).observe(this.node);
     new MutationObserver(() => this.draw()).observe(document.body, { attributeFilter: ["class"] });
-    loadPlotly(plotly).then(() => this.draw(), () => this.node.remove()); // the table below says the same
+    loadPlotly(plotly).then(
+      () => this.draw(),
+      () => this.node.remove(),
+    ); // the table below says the same
   }
 
   lines() {
@@ -27,25 +30,54 @@ export class NoiseCurve {
   }
 
   told() {
-    return this.lines().map(({ name, x, y }) => `${name}: ${x.map((sigma, n) => `${y[n]} % at ${sigma}`).join(", ")}`).join("; ");
+    return this.lines()
+      .map(({ name, x, y }) => `${name}: ${x.map((sigma, n) => `${y[n]} % at ${sigma}`).join(", ")}`)
+      .join("; ");
   }
 
   draw() {
     if (!window.Plotly || !this.node.clientWidth || !this.node.isConnected) return;
-    const style = getComputedStyle(this.node), colour = (name) => style.getPropertyValue(name).trim(), size = Math.round(0.85 * parseFloat(style.fontSize));
+    const style = getComputedStyle(this.node),
+      colour = (name) => style.getPropertyValue(name).trim(),
+      size = Math.round(0.85 * parseFloat(style.fontSize));
     const traces = this.lines().map(({ name, rows, x, y }, n) => {
       const look = LOOKS[n % LOOKS.length];
-      return { name, x, y, mode: "lines+markers", line: { color: colour(look.colour), dash: look.dash, width: 2 }, marker: { symbol: look.symbol, size: 8 },
-        text: rows.map((row) => `ε ${row[this.columns.hover]}`), hovertemplate: "%{y} % at σ = %{x}, %{text}" };
+      return {
+        name,
+        x,
+        y,
+        mode: "lines+markers",
+        line: { color: colour(look.colour), dash: look.dash, width: 2 },
+        marker: { symbol: look.symbol, size: 8 },
+        text: rows.map((row) => `ε ${row[this.columns.hover]}`),
+        hovertemplate: "%{y} % at σ = %{x}, %{text}",
+      };
     });
     const axis = { gridcolor: colour("--ls-line"), linecolor: colour("--ls-line"), zeroline: false, fixedrange: true };
-    Plotly.react(this.node, traces, {
-      font: { family: style.fontFamily, color: colour("--ls-fg"), size }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      margin: { l: 56, r: 12, t: 8, b: 48 }, height: this.node.clientHeight, width: this.node.clientWidth, hovermode: "closest",
-      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
-      xaxis: { ...axis, type: "log", title: { text: "noise σ", standoff: 8 }, dtick: this.node.clientWidth < 500 ? 2 : 1, tickangle: 0, exponentformat: "power" },
-      yaxis: { ...axis, range: [-4, 104], title: { text: "sentences, word for word (%)" }, tickvals: [0, 50, 100] },
-    }, { displayModeBar: false });
+    Plotly.react(
+      this.node,
+      traces,
+      {
+        font: { family: style.fontFamily, color: colour("--ls-fg"), size },
+        paper_bgcolor: "rgba(0,0,0,0)",
+        plot_bgcolor: "rgba(0,0,0,0)",
+        margin: { l: 56, r: 12, t: 8, b: 48 },
+        height: this.node.clientHeight,
+        width: this.node.clientWidth,
+        hovermode: "closest",
+        legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
+        xaxis: {
+          ...axis,
+          type: "log",
+          title: { text: "noise σ", standoff: 8 },
+          dtick: this.node.clientWidth < 500 ? 2 : 1,
+          tickangle: 0,
+          exponentformat: "power",
+        },
+        yaxis: { ...axis, range: [-4, 104], title: { text: "sentences, word for word (%)" }, tickvals: [0, 50, 100] },
+      },
+      { displayModeBar: false },
+    );
     this.node.dataset.drawn = traces.length;
   }
 }

@@ -20,11 +20,25 @@ export class Results {
   section({ name, title, source, about, command, curve, header, rows }) {
     const there = header.length > 0;
     const head = html("div", { class: "ls-head" }, html("h3", { class: "ls-title" }, title));
-    if (there) head.append(html("a", { class: "ls-button", href: `static/assets/results/${name}.csv`, download: `${name}.csv` }, "CSV"));
-    const parts = [head, html("p", { class: "ls-about" }, ...about.split("`").map((words, n) => (n % 2 ? html("code", {}, words) : words))), cited(source)];
+    if (there)
+      head.append(
+        html("a", { class: "ls-button", href: `static/assets/results/${name}.csv`, download: `${name}.csv` }, "CSV"),
+      );
+    const parts = [
+      head,
+      html(
+        "p",
+        { class: "ls-about" },
+        ...about.split("`").map((words, n) => (n % 2 ? html("code", {}, words) : words)),
+      ),
+      cited(source),
+    ];
     if (there && curve) parts.push(new NoiseCurve(this.plotly, curve, rows).node);
-    parts.push(there ? html("div", { class: "ls-scroll", tabindex: "0", role: "region", "aria-label": title }, table(header, rows))
-      : html("p", { class: "ls-missing" }, "Not measured yet. To measure it: ", html("code", {}, command)));
+    parts.push(
+      there
+        ? html("div", { class: "ls-scroll", tabindex: "0", role: "region", "aria-label": title }, table(header, rows))
+        : html("p", { class: "ls-missing" }, "Not measured yet. To measure it: ", html("code", {}, command)),
+    );
     return html("section", { "data-table": name }, ...parts);
   }
 }
@@ -40,9 +54,16 @@ function cited(source) {
 function table(header, rows) {
   const mixed = header.some((name) => name.startsWith(OURS)); // else all of it is ours
   const columns = mixed ? header.map(columnOf) : header.map((label) => ({ label, ours: false }));
-  const above = grouped(columns).map(({ group, span }) => heading(group, { colspan: span, scope: "colgroup", "data-ours": group.startsWith("ours") }));
+  const above = grouped(columns).map(({ group, span }) =>
+    heading(group, { colspan: span, scope: "colgroup", "data-ours": group.startsWith("ours") }),
+  );
   const names = columns.map(({ label, ours }) => heading(label, { scope: "col", "data-ours": ours }));
-  return html("table", {}, html("thead", {}, ...(mixed ? [html("tr", {}, ...above)] : []), html("tr", {}, ...names)), html("tbody", {}, ...rows.map((row) => line(row, columns))));
+  return html(
+    "table",
+    {},
+    html("thead", {}, ...(mixed ? [html("tr", {}, ...above)] : []), html("tr", {}, ...names)),
+    html("tbody", {}, ...rows.map((row) => line(row, columns))),
+  );
 }
 
 // A corner without words heads nothing.
@@ -74,7 +95,8 @@ function line(row, columns) {
   const cells = row.map((text, n) => {
     const attributes = { "data-ours": columns[n]?.ours ?? false };
     if (n === 0) return html("th", { scope: "row" }, text);
-    if (n === row.length - 1 && row.length < columns.length) Object.assign(attributes, { colspan: columns.length - n, class: "ls-words" });
+    if (n === row.length - 1 && row.length < columns.length)
+      Object.assign(attributes, { colspan: columns.length - n, class: "ls-words" });
     return html("td", attributes, text || "–");
   });
   return html("tr", {}, ...cells);
