@@ -4,8 +4,10 @@ import json
 import os
 import pickle
 import re
+import signal
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -130,8 +132,15 @@ def space(tmp_path_factory):
         "PYTHONPATH": path, "SPACE_ID": "me/leakscope", "SPACES_ZERO_GPU": "true", "SPACES_NOTED": str(noted),
         "SPACES_ZERO_DEVICE_API_URL": "http://127.0.0.1:9", "ZEROGPU_PROC_SELF_CGROUP_PATH": str(group),
     }  # fmt: skip
+
+    def notes():
+        return list(map(json.loads, noted.read_text().splitlines()))
+
     with serve(**told) as address:
-        yield Client(address, verbose=False), lambda: list(map(json.loads, noted.read_text().splitlines()))
+        yield Client(address, verbose=False), notes
+    for worker in {note["worker"] for note in notes() if "worker" in note}:  # they outlive a server that is killed
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
 
 
 def test_an_attack_runs_on_a_lent_gpu(space):
