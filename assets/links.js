@@ -50,7 +50,8 @@ export class Links {
     } else if (link) this.give?.(new URL(link, location.origin + location.pathname).href);
   }
 
-  // Called in the click itself, as a browser lets nothing else write to the clipboard; the text follows from the server.
+  // Called in the click itself, as a browser lets nothing else write to the clipboard; the text follows from the
+  // server.
   copy() {
     this.field.hidden = true;
     const link = new Promise((give, refuse) => Object.assign(this, { give, refuse }));

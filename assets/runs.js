@@ -1,5 +1,5 @@
-/* Starts and stops, from the buttons to the pictures: whichever run is started takes the place of the one under way. The
-   ticket that is returned goes to the server, where whatever is older of this page ends (demo/ui/running.py). */
+/* Starts and stops, from the buttons to the pictures: whichever run is started takes the place of the one under way.
+   The ticket that is returned goes to the server, where whatever is older of this page ends (demo/ui/running.py). */
 import { calm, found } from "./stage/dom.js";
 
 let latest = null; // the picture whose run was started last

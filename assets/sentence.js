@@ -1,5 +1,5 @@
-/* The secret's box: examples to tap, and the way back to a text of the person's own that something else took the place of,
-   be it an example, a place of the map, a lesson or a link. Enter attacks; Shift+Enter adds a line. */
+/* The secret's box: examples to tap, and the way back to a text of the person's own that something else took the
+   place of, be it an example, a place of the map, a lesson or a link. Enter attacks; Shift+Enter adds a line. */
 import { html, nextPaint } from "./stage/dom.js";
 
 const MOST_KEPT = 20;

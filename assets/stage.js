@@ -1,6 +1,6 @@
-/* The stage: the attacker's side of the wall. It keeps the frames of one run and draws any of them: token tiles, a status
-   line, the map of word embeddings, curves and, for the span attack, the strip of candidate words.
-   Words come from people: they reach the page through textContent, and Plotly through plain() only. */
+/* The stage: the attacker's side of the wall. It keeps the frames of one run and draws any of them: token tiles, a
+   status line, the map of word embeddings, curves and, for the span attack, the strip of candidate words. Words come
+   from people: they reach the page through textContent, and Plotly through plain() only. */
 import { build, html, nextPaint, pause, uniqueId } from "./stage/dom.js";
 import { Announcer } from "./stage/announcer.js";
 import { Tiles, inPlace, legend } from "./stage/tiles.js";
@@ -276,6 +276,7 @@ const EXPLAINED = {
     "Words: the share of the true tokens that occur in the guess, in any place (TAG's recover rate). " +
     "ROUGE-L: how much of the sentence is there in the right order.",
   strip:
-    "The leaked gradient spans a small space in which the sentence's own words lie, and hardly any other. At 0 a word lies in it. " +
-    "Through dropout: the share of a word's coordinates that disagree with the span. Dropout alone explains as many as its rate.",
+    "The leaked gradient spans a small space in which the sentence's own words lie, and hardly any other. " +
+    "At 0 a word lies in it. Through dropout: the share of a word's coordinates that disagree with the span. " +
+    "Dropout alone explains as many as its rate.",
 };

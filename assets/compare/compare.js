@@ -1,5 +1,5 @@
-/* The comparison: two runs on one timeline. A moment of it is the latest frame of each side at that second, so one player
-   and one chart serve both. Words come from people: they reach the page through textContent only. */
+/* The comparison: two runs on one timeline. A moment of it is the latest frame of each side at that second, so one
+   player and one chart serve both. Words come from people: they reach the page through textContent only. */
 import { html } from "../stage/dom.js";
 import { Announcer } from "../stage/announcer.js";
 import { Chart } from "../stage/curves.js";

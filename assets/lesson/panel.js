@@ -1,5 +1,5 @@
-/* The lesson under way: it says a step, shows its recording on the stage, points at the part of the screen it talks of, and
-   tells the page which controls to set. Who leaves it finds the controls as they were before. */
+/* The lesson under way: it says a step, shows its recording on the stage, points at the part of the screen it talks
+   of, and tells the page which controls to set. Who leaves it finds the controls as they were before. */
 import { calm, found, html, pause, uniqueId } from "../stage/dom.js";
 import { tabNamed, worded } from "./text.js";
 
@@ -142,7 +142,8 @@ export class Panel {
     try {
       await this.stage(step);
     } catch {
-      this.problem.textContent = `The recording ${step.recording} could not be loaded: look at your connection and go back and on again.`;
+      const advice = "look at your connection and go back and on again";
+      this.problem.textContent = `The recording ${step.recording} could not be loaded: ${advice}.`;
       this.problem.hidden = false;
     }
     if (this.lesson === lesson && this.at === at) this.point(this.places[step.point]);

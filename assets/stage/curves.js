@@ -21,8 +21,8 @@ class Picture {
   }
 }
 
-/* Lines over the seconds of the run: strong up to the frame on show, faint after it. A scale is of percents, of powers of
-   ten, or as high as the values are; a goal is a line of its own. */
+/* Lines over the seconds of the run: strong up to the frame on show, faint after it. A scale is of percents, of
+   powers of ten, or as high as the values are; a goal is a line of its own. */
 export class Chart extends Picture {
   constructor(series, { unit = "", room, most = 0 }) {
     super("ls-chart");

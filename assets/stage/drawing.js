@@ -1,4 +1,5 @@
-/* The drawing of the model: every block is a button that exposes its gradient. Data flows from the top to the bottom. */
+/* The drawing of the model: every block is a button that exposes its gradient. Data flows from the top to the
+   bottom. */
 import { html } from "./dom.js";
 
 const BLOCKS = [

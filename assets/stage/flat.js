@@ -1,5 +1,5 @@
-/* The map of word embeddings in two dimensions, drawn in plain SVG: for pages that carry no Plotly. It looks like the map
-   in map.js and is used in its place. */
+/* The map of word embeddings in two dimensions, drawn in plain SVG: for pages that carry no Plotly. It looks like
+   the map in map.js and is used in its place. */
 import { build, html, svg } from "./dom.js";
 import { EXPLAINED, labelled, legend, spread, trail } from "./mapping.js";
 import { markOf, short } from "./tiles.js";

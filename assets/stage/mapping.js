@@ -4,8 +4,9 @@ import { html } from "./dom.js";
 const TRAIL = 12;
 const CROWD = 24; // words
 export const EXPLAINED =
-  "Each word is a vector of hundreds of numbers, its embedding. Principal component analysis (PCA) draws the directions in " +
-  "which these words differ most. Circles are the true words; filled marks are what the attacker guesses, and travel there.";
+  "Each word is a vector of hundreds of numbers, its embedding. Principal component analysis (PCA) draws the " +
+  "directions in which these words differ most. Circles are the true words; filled marks are what the attacker " +
+  "guesses, and travel there.";
 const LEGEND = [
   ["ls-of-truth", "○", "true word"],
   ["ls-of-right", "●", "guess in place"],
@@ -37,7 +38,8 @@ export function spread(values) {
   return [low - room, high + room];
 }
 
-// The side of each point on which its label covers the fewest points and labels, all in pixels. In a crowd, as of a batch,
+// The side of each point on which its label covers the fewest points and labels, all in pixels. In a crowd, as of a
+// batch,
 // a word that would be written across another is left to the pointer.
 export function labelled(spots, names, type, width, height) {
   const points = spots.map(([x, y]) => [x - 9, y - 9, x + 9, y + 9]),

@@ -1,4 +1,5 @@
-/* Which coordinates of a word's embedding dropout kept, as the attack read them: a strip with a hole for each that it dropped. */
+/* Which coordinates of a word's embedding dropout kept, as the attack read them: a strip with a hole for each that
+   it dropped. */
 import { svg } from "./dom.js";
 
 const ROWS = 8; // a byte is a column of the strip

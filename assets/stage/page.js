@@ -46,8 +46,8 @@ async function fetched(name) {
   return answer.text();
 }
 
-/* A module and all that it imports, each once and after what it needs, as functions that a plain script can run: a browser
-   imports no module from a disk. */
+/* A module and all that it imports, each once and after what it needs, as functions that a plain script can run: a
+   browser imports no module from a disk. */
 async function bundled(name, done = new Set()) {
   if (done.has(name)) return "";
   done.add(name);

@@ -22,8 +22,9 @@ export function loadPlotly(url) {
   return plotly;
 }
 
-/* The map of word embeddings in two or three dimensions. Plotly keeps one div; a frame only moves points in it, so camera
-   and zoom stay the person's. Only the latest wish is drawn, and after a slow drawing the page gets time for the rest. */
+/* The map of word embeddings in two or three dimensions. Plotly keeps one div; a frame only moves points in it, so
+   camera and zoom stay the person's. Only the latest wish is drawn, and after a slow drawing the page gets time for
+   the rest. */
 export class Projection {
   constructor(dimensions, drawn) {
     Object.assign(this, {

@@ -1,5 +1,5 @@
-/* A recording: one run as a file, the same that demo/screen/recordings.py writes. Files come from anybody, so what is read is
-   checked field by field and built anew; nothing else of the file is kept. */
+/* A recording: one run as a file, the same that demo/screen/recordings.py writes. Files come from anybody, so what
+   is read is checked field by field and built anew; nothing else of the file is kept. */
 
 export const FORMAT = "leakscope-run",
   VERSION = 1;

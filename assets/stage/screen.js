@@ -1,5 +1,5 @@
-/* What the stage and the comparison have in common: one player, a place in line, keys, and no more than one drawing a paint.
-   Each of them says how to `begin` a run, how it `fails`, and how to `draw`. */
+/* What the stage and the comparison have in common: one player, a place in line, keys, and no more than one drawing
+   a paint. Each of them says how to `begin` a run, how it `fails`, and how to `draw`. */
 import { calm, html } from "./dom.js";
 import { Follower } from "./follower.js";
 import { Player } from "./player.js";

@@ -1,9 +1,10 @@
-/* Space plays and pauses wherever the keyboard is, unless one is typing there or it presses something. A button that was
-   clicked with the mouse only happens to have the keyboard: there Space plays too. */
+/* Space plays and pauses wherever the keyboard is, unless one is typing there or it presses something. A button that
+   was clicked with the mouse only happens to have the keyboard: there Space plays too. */
 
 const TAKEN =
   "button, summary, select, textarea, input:not([type=range]), [contenteditable]:not([contenteditable=false]), " +
-  "[role=button], [role=tab], [role=option], [role=combobox], [role=checkbox], [role=radio], [role=switch], [role=menuitem]";
+  "[role=button], [role=tab], [role=option], [role=combobox], [role=checkbox], [role=radio], " +
+  "[role=switch], [role=menuitem]";
 let clicked = null;
 let held = false;
 

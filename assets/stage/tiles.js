@@ -155,7 +155,8 @@ export class Tiles {
   fillTip(tile) {
     this.tip.textContent = tile.hint;
     this.tip.style.top = `${tile.node.offsetTop + tile.node.offsetHeight + 4}px`;
-    this.tip.style.left = `${clamp(tile.node.offsetLeft, 0, Math.max(0, this.node.clientWidth - this.tip.offsetWidth))}px`;
+    const furthest = Math.max(0, this.node.clientWidth - this.tip.offsetWidth);
+    this.tip.style.left = `${clamp(tile.node.offsetLeft, 0, furthest)}px`;
   }
 }
 

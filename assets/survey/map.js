@@ -86,7 +86,8 @@ export class Picture extends Survey {
   fill({ slice, layer, node, rate, unit, tick, time, row }, shown, pulsing) {
     const read = shown && !shown.reason;
     node.style.setProperty("--ls-rate", read ? `${shown.recover}%` : "0%");
-    node.dataset.level = !read || shown.recover < 62 ? "low" : shown.recover < 82 ? "middle" : "high"; // where black or white stops being read
+    // Where black or white stops being read.
+    node.dataset.level = !read || shown.recover < 62 ? "low" : shown.recover < 82 ? "middle" : "high";
     node.classList.toggle("ls-now", pulsing);
     node.setAttribute("aria-disabled", !row);
     rate.textContent = !shown ? "·" : shown.reason ? "n/a" : shown.recover;

@@ -120,7 +120,8 @@ export class Picture extends Survey {
 
   told(row) {
     if (row.reason) return `${row.defense}: ${row.reason}`;
-    return `${row.defense}: ${row.recover} % recovered${row.exact ? ", word for word" : ""}, cosine ${readable(row.likeness)}, ${row.seconds} s`;
+    const recovered = `${row.recover} % recovered${row.exact ? ", word for word" : ""}`;
+    return `${row.defense}: ${recovered}, cosine ${readable(row.likeness)}, ${row.seconds} s`;
   }
 
   named(row) {

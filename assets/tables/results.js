@@ -78,7 +78,8 @@ function columnOf(name, place) {
     return { group: `ours, ${attack}`, label: label.join(", "), ours: true };
   }
   if (name === "sentences") return { group: "ours", label: name, ours: true };
-  return place ? { group: "published", label: name, ours: false } : { group: "", label: "", ours: false }; // the title once more
+  if (place) return { group: "published", label: name, ours: false };
+  return { group: "", label: "", ours: false }; // the title once more
 }
 
 function grouped(columns) {
