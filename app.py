@@ -22,6 +22,7 @@ from demo.ui.discretion import be_discreet
 from demo.ui.lending import LENT
 from demo.ui.limits import Limits
 from demo.ui.linking import opening
+from demo.ui.memory import settle
 from demo.ui.page import build
 from demo.ui.running import line_route
 from demo.victim.models import MODELS, pick_device, unavailable
@@ -56,6 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {problem}", file=sys.stderr)
         return 2
     be_discreet()
+    settle()
     page = build(limits, model, options.device)
     # api_open would let programs attack past the line of those who wait.
     page.queue(max_size=limits.queue, api_open=False).launch(

@@ -175,7 +175,7 @@ def test_weights_are_frozen_before_they_are_moved(monkeypatch):
     monkeypatch.setattr(
         Network, "to", lambda net, *_: moved.append(any(p.requires_grad for p in net.parameters())) or net
     )
-    from demo import models
+    from demo.victim import models
 
     models.load("transformer", models.Weights("normal", 0.0123), "cpu")
     assert moved == [False]

@@ -12,11 +12,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+<<<<<<< HEAD:demo/attacker/decoder.py
 from demo.attacker.asking import SUMMED, Asking, Sums
 from demo.attacker.leak import Leak
 from demo.attacker.lens import BATCH, embedded_at, random_sentences
 from demo.attacker.readout import EVERYWHERE, ReadoutJudge, before_gelu, least, second_moment
 from demo.attacker.subspace import View, completed, views
+=======
+from demo.algebra import solve, whitener
+from demo.asking import SUMMED, Asking, Sums
+from demo.leak import Leak
+from demo.lens import BATCH, embedded_at, random_sentences
+from demo.readout import EVERYWHERE, ReadoutJudge, before_gelu, least, second_moment
+from demo.subspace import View, completed, views
+>>>>>>> main:demo/decoder.py
 from demo.turns import ticking
 
 # What tells most of the sentence comes first.
@@ -92,7 +101,7 @@ class DecoderJudge(ReadoutJudge):
         inputs, outputs = (x - x.mean(0) for x in (embedded, vectors))
         gram = inputs.T @ inputs
         ridge = 1e-6 * gram.diagonal().mean() * torch.eye(len(gram), device=gram.device)
-        return torch.linalg.solve(gram + ridge, inputs.T @ outputs)
+        return solve(gram + ridge, inputs.T @ outputs)
 
     # -- how far a guess is ------------------------------------------------------------------------------------------
 
@@ -154,6 +163,4 @@ class DecoderJudge(ReadoutJudge):
 
 def precise_whitener(covariance: Tensor) -> Tensor:
     """(width, width): after it, vectors of this covariance vary alike in every direction, the faintest too."""
-    matrix = covariance.cpu().double()
-    floor = FLOOR * matrix.diagonal().mean() * torch.eye(len(matrix), dtype=matrix.dtype)
-    return torch.linalg.inv(torch.linalg.cholesky(matrix + floor)).T.to(covariance)
+    return whitener(covariance.cpu().double(), FLOOR).to(covariance)

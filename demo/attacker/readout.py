@@ -6,9 +6,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+<<<<<<< HEAD:demo/attacker/readout.py
 from demo.attacker.lens import BATCH, at_once, embedded_at, lens_at, random_sentences
 from demo.attacker.sieve import Alphabet, Streams, Substitution
 from demo.attacker.subspace import View
+=======
+from demo.algebra import solve, whitener
+from demo.lens import BATCH, at_once, embedded_at, lens_at, random_sentences
+from demo.models import Model
+from demo.network import rough
+from demo.sieve import Alphabet, Streams, Substitution
+from demo.subspace import View
+>>>>>>> main:demo/readout.py
 from demo.turns import tick
 from demo.victim.models import Model
 from demo.victim.network import rough
@@ -43,7 +52,7 @@ class ReadoutJudge:
             self.part, self.target = ("ffn-out", self.target) if read is None else ("ffn-in", read)
         sites = self.sites(ids)
         self.everywhere = second_moment(sites - sites.mean(0))
-        self.whitener = whitener(self.everywhere)
+        self.whitener = whitener(self.everywhere, FLOOR)
         same_way = (self.target @ self.whitener) @ (sites.mean(0) @ self.whitener) > 0
         self.target = F.normalize(self.target if same_way else -self.target, dim=0)
 
@@ -55,7 +64,7 @@ class ReadoutJudge:
         What the guess's other wrong words do to the vector is noise to the word in question, and random sentences tell
         that noise badly: around a guess it lies in other directions.
         """
-        self.whitener = whitener(second_moment(changes) + EVERYWHERE * self.everywhere)
+        self.whitener = whitener(second_moment(changes) + EVERYWHERE * self.everywhere, FLOOR)
 
     @torch.no_grad()
     def sites(self, sentences: Tensor) -> Tensor:
@@ -142,12 +151,6 @@ def second_moment(vectors: Tensor) -> Tensor:
     return vectors.T @ vectors / len(vectors)
 
 
-def whitener(covariance: Tensor) -> Tensor:
-    """(width, width): after it, vectors of this covariance vary alike in every direction."""
-    floor = FLOOR * covariance.diagonal().mean() * torch.eye(len(covariance), device=covariance.device)
-    return torch.linalg.inv(torch.linalg.cholesky(covariance + floor)).T
-
-
 @torch.no_grad()
 def before_gelu(linear: nn.Linear, direction: Tensor, examples: Tensor) -> Tensor | None:
     """The x whose gelu(linear(x)) points in this direction, or None: what ffn-out reads tells what ffn-in reads.
@@ -164,7 +167,7 @@ def before_gelu(linear: nn.Linear, direction: Tensor, examples: Tensor) -> Tenso
         slope = torch.special.ndtr(z) + z * torch.exp(-z.square() / 2) / (2 * torch.pi) ** 0.5
         jacobian = torch.cat([slope[:, None] * matrix, -along[:, None]], dim=1)
         normal = jacobian.T @ jacobian
-        step = torch.linalg.solve(normal + damping * normal.diagonal().diag(), -jacobian.T @ error)
+        step = solve(normal + damping * normal.diagonal().diag(), -(jacobian.T @ error)[:, None])[:, 0]
         new_x, new_scale = x + step[:-1], scale + step[-1]
         new_error = F.gelu(matrix @ new_x + bias) - new_scale * along
         if new_error.norm() < error.norm():
