@@ -12,20 +12,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-<<<<<<< HEAD:demo/attacker/decoder.py
+from demo.attacker.algebra import solve, whitener
 from demo.attacker.asking import SUMMED, Asking, Sums
 from demo.attacker.leak import Leak
 from demo.attacker.lens import BATCH, embedded_at, random_sentences
 from demo.attacker.readout import EVERYWHERE, ReadoutJudge, before_gelu, least, second_moment
 from demo.attacker.subspace import View, completed, views
-=======
-from demo.algebra import solve, whitener
-from demo.asking import SUMMED, Asking, Sums
-from demo.leak import Leak
-from demo.lens import BATCH, embedded_at, random_sentences
-from demo.readout import EVERYWHERE, ReadoutJudge, before_gelu, least, second_moment
-from demo.subspace import View, completed, views
->>>>>>> main:demo/decoder.py
 from demo.turns import ticking
 
 # What tells most of the sentence comes first.

@@ -6,18 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-<<<<<<< HEAD:demo/attacker/readout.py
+from demo.attacker.algebra import solve, whitener
 from demo.attacker.lens import BATCH, at_once, embedded_at, lens_at, random_sentences
 from demo.attacker.sieve import Alphabet, Streams, Substitution
 from demo.attacker.subspace import View
-=======
-from demo.algebra import solve, whitener
-from demo.lens import BATCH, at_once, embedded_at, lens_at, random_sentences
-from demo.models import Model
-from demo.network import rough
-from demo.sieve import Alphabet, Streams, Substitution
-from demo.subspace import View
->>>>>>> main:demo/readout.py
 from demo.turns import tick
 from demo.victim.models import Model
 from demo.victim.network import rough
