@@ -2,6 +2,7 @@
 
 In reading order, each importing only what stands above it:
 
+    machine     what the C libraries below torch have to be told: heaps, threads, what is kept
     turns       long computations, watched, timed and stopped from outside
     algebra     linear algebra that does not break off
     hub         where pretrained files come from

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from demo.attacks.base import UNKNOWN_LENGTH, UNKNOWN_LENGTHS, Budget, Snapshot, labels_of, snapshot
 from demo.attacks.objectives import OF_DISTANCE
+from demo.keeping import kept_with_first
 from demo.leak import Leak
 from demo.matching import Matcher, one_hot
 from demo.models import Model
@@ -194,8 +195,14 @@ def fixed_ends(model: Model, words: Tensor, lengths: Sequence[int]) -> Tensor:
 def decode(model: Model, words: Tensor, lengths: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
     """(tokens, hidden) -> the cosine-nearest ordinary words, how near they are (0 to 1), and the next few."""
     inner, ids = inner_places(model, lengths), model.blank(*lengths)
-    table = F.normalize(model.words[model.ordinary], dim=1)
-    nearest = (F.normalize(words[inner], dim=1) @ table.T).topk(1 + RUNNERS_UP, dim=1)
+    cosines = F.normalize(words[inner], dim=1) @ model.words.T / word_lengths(model)
+    nearest = cosines[:, model.ordinary].topk(1 + RUNNERS_UP, dim=1)
     found, sure = ids[:, None].repeat(1, 1 + RUNNERS_UP), torch.ones(len(ids), device=words.device)
     found[inner], sure[inner] = model.ordinary[nearest.indices], nearest.values[:, 0].clamp(0, 1)
     return found[:, 0], sure, found[:, 1:]
+
+
+@kept_with_first(1)
+def word_lengths(model: Model) -> Tensor:
+    """Of all word embeddings: (words,). Every step asks for them."""
+    return model.words.norm(dim=1)

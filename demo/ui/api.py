@@ -7,13 +7,13 @@ import gradio as gr
 
 from demo.attacks import ATTACKS
 from demo.engine import Experiment
+from demo.machine import give_back
 from demo.messages import Message, messages
 from demo.slices import SLICES
 from demo.ui.choices import DEFAULT, experiment_from, written
 from demo.ui.discretion import place_of
 from demo.ui.lending import on_gpu
 from demo.ui.limits import Limits, Visitors
-from demo.ui.memory import give_back
 
 
 def endpoint(limits: Limits, device: str | None, visitors: Visitors) -> Callable[..., Iterator[Message]]:
