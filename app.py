@@ -17,12 +17,12 @@ if "SPACES_ZERO_GPU" in os.environ:  # where GPUs are lent, it has to come befor
 
 import gradio as gr
 
+from demo.machine import settle
 from demo.ui.components import head, routes
 from demo.ui.discretion import be_discreet
 from demo.ui.lending import LENT
 from demo.ui.limits import Limits
 from demo.ui.linking import opening
-from demo.ui.memory import settle
 from demo.ui.page import build
 from demo.ui.running import line_route
 from demo.victim.models import MODELS, pick_device, unavailable

@@ -2,6 +2,7 @@
 
 The rooms, in reading order; each imports only what stands above it, and each `__init__.py` lists its files in theirs:
 
+    machine     what the C libraries below torch have to be told: heaps, threads, what is kept
     turns       long computations, watched, timed and stopped from outside
     settings    fields that people may change
     victim/     what both parties know: the models, their parts, and their gradients

@@ -18,6 +18,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from demo.machine import rest
+
 Item = TypeVar("Item")
 LOOK = 0.25  # seconds without news, after which the watcher may look
 _here = threading.local()  # .clock: what ticks in this thread, if anything does
@@ -97,6 +99,7 @@ class _Worker(Generic[Item]):
 
     def next(self) -> bool:
         """Lets the work go on until it has something to show; whether it has."""
+        rest()
         self.mine.release()
         self.theirs.acquire()
         return not self.done

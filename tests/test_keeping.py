@@ -146,7 +146,7 @@ import sys
 from demo.runs.engine import Experiment
 from demo.screen.messages import messages
 from demo.victim.models import MODELS, Weights
-from demo.ui.memory import give_back
+from demo.machine import give_back
 
 def used(model, weights=None):
     experiment = Experiment("The cat sat on the mat.", model=model, weights=weights, layers=(1,), steps=4, seconds=600)

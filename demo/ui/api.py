@@ -6,13 +6,13 @@ from typing import Any, Literal
 import gradio as gr
 
 from demo.attacker.attacks import ATTACKS
+from demo.machine import give_back
 from demo.runs.engine import Experiment
 from demo.screen.messages import Message, messages
 from demo.ui.choices import DEFAULT, experiment_from, written
 from demo.ui.discretion import place_of
 from demo.ui.lending import on_gpu
 from demo.ui.limits import Limits, Visitors
-from demo.ui.memory import give_back
 from demo.victim.slices import SLICES
 
 

@@ -22,6 +22,7 @@ from demo.attacker.leak import Leak
 from demo.attacker.matching import Matcher, one_hot
 from demo.attacker.subspace import read_lengths
 from demo.settings import setting
+from demo.victim.keeping import kept_with_first
 from demo.victim.models import Model
 
 BATCH = 16  # candidates scored at once, and between two snapshots
@@ -194,8 +195,14 @@ def fixed_ends(model: Model, words: Tensor, lengths: Sequence[int]) -> Tensor:
 def decode(model: Model, words: Tensor, lengths: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
     """(tokens, hidden) -> the cosine-nearest ordinary words, how near they are (0 to 1), and the next few."""
     inner, ids = inner_places(model, lengths), model.blank(*lengths)
-    table = F.normalize(model.words[model.ordinary], dim=1)
-    nearest = (F.normalize(words[inner], dim=1) @ table.T).topk(1 + RUNNERS_UP, dim=1)
+    cosines = F.normalize(words[inner], dim=1) @ model.words.T / word_lengths(model)
+    nearest = cosines[:, model.ordinary].topk(1 + RUNNERS_UP, dim=1)
     found, sure = ids[:, None].repeat(1, 1 + RUNNERS_UP), torch.ones(len(ids), device=words.device)
     found[inner], sure[inner] = model.ordinary[nearest.indices], nearest.values[:, 0].clamp(0, 1)
     return found[:, 0], sure, found[:, 1:]
+
+
+@kept_with_first(1)
+def word_lengths(model: Model) -> Tensor:
+    """Of all word embeddings: (words,). Every step asks for them."""
+    return model.words.norm(dim=1)
