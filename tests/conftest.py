@@ -10,21 +10,20 @@ from demo.attacker.leak import Leak
 from demo.bench.serving import Server, served
 from demo.client.secret import Secret
 from demo.client.share import share
-from demo.victim.models import Model, Shape, Weights, config_of, draw, load, ordinary_ids, pretrained_folder
-from demo.victim.network import Network
+from demo.victim.models import FAMILIES, Model, Weights, draw, load, ordinary_ids, pretrained_folder
 from demo.victim.slices import select
 
 LONG = 1200.0  # seconds: a budget that no machine is too slow for, where an attack ends by itself
 SENTENCE = "the cat sat on the mat near the red door"
 
 
-def small(decoder: bool = False, scale: float = 0.1) -> Model:
+def small(family: str = "bert", scale: float = 0.1) -> Model:
     """Three layers of 48: fast enough for every slice, distance and attack."""
     tokenizer = AutoTokenizer.from_pretrained(pretrained_folder("minilm"))
-    net = Network(config_of(Shape("small", 3, 48, 4, 96), len(tokenizer)), decoder)
+    net = FAMILIES[family].shaped(3, 48, 4, 96, len(tokenizer))
     draw(net, Weights("normal", scale, seed=1))
     net.eval().requires_grad_(False)
-    return Model("small", "small", net, tokenizer, torch.device("cpu"), ordinary_ids(tokenizer))
+    return Model("small", "small", net, tokenizer, torch.device("cpu"), ordinary_ids(tokenizer), net.ends(tokenizer))
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +33,7 @@ def tiny() -> Model:
 
 @pytest.fixture(scope="session")
 def tiny_decoder() -> Model:
-    return small(decoder=True)
+    return small("encoder-decoder")
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from demo.runs import engine
 from demo.runs.engine import Experiment
 from demo.screen.comparisons import Change, changed, comparison
 from demo.screen.messages import messages
-from demo.victim.network import Network
+from demo.victim.anatomy import Anatomy
 from tests.apple import NO_DOUBLES, apple, placed
 from tests.conftest import small
 
@@ -173,7 +173,7 @@ def test_weights_are_frozen_before_they_are_moved(monkeypatch):
     """Where GPUs are lent, what is moved is another tensor, and the worker's is as it was at that moment."""
     moved = []
     monkeypatch.setattr(
-        Network, "to", lambda net, *_: moved.append(any(p.requires_grad for p in net.parameters())) or net
+        Anatomy, "to", lambda net, *_: moved.append(any(p.requires_grad for p in net.parameters())) or net
     )
     from demo.victim import models
 

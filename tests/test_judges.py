@@ -121,7 +121,7 @@ def test_what_ffn_out_reads_tells_what_ffn_in_reads(minilm, leak_of):
     )
     assert judge.part == "ffn-in"
     upside_down = -judge.target.repeat(4)
-    assert before_gelu(minilm.net.block(5).intermediate.dense, upside_down, judge.target[None]) is None
+    assert before_gelu(minilm.net.feed_forward(5).widen, upside_down, judge.target[None]) is None
 
 
 def test_the_sieve_is_the_estimate_in_linear_form(minilm, leak_of):
@@ -129,7 +129,7 @@ def test_the_sieve_is_the_estimate_in_linear_form(minilm, leak_of):
     truth = minilm.encode(SENTENCE)
     judge = ReadoutJudge(minilm, views(leak_of(minilm, "ffn-in", (5,), SENTENCE))[0], len(truth), seed=0)
     embedded, before = minilm.net.embed(minilm.words[truth]), judge._before(truth[None])[0]
-    attention = minilm.net.block(5).attention.self
+    attention = minilm.net.attention(5)
     swap = Substitution(attention, before, before[0], lambda *x: judge.whitened(judge._after(*x)), 0)
     added = torch.randn(embedded.shape, generator=torch.Generator().manual_seed(0))
     for place, (alone, pulled) in enumerate(judge.alphabet.sift(swap, embedded, added), start=1):

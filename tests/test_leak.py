@@ -8,13 +8,13 @@ from demo.attacker import attacks
 from demo.attacker.certificate import Certificate, certify
 from demo.victim.gradients import gradient_of
 from demo.victim.models import ModelError
-from demo.victim.slices import SLICES, modules, select
+from demo.victim.slices import SLICES, select
 
 
 def test_gradient_is_what_backward_gives(tiny):
     ids, pieces = tiny.encode("the cat sat"), select(tiny, "all")
     ours = gradient_of(tiny, [ids], [1], pieces)
-    parameters = {piece.name: getattr(modules(tiny.net)[piece.module], piece.kind) for piece in pieces}
+    parameters = {piece.name: getattr(tiny.net.parts()[piece.module], piece.kind) for piece in pieces}
     for parameter in parameters.values():
         parameter.requires_grad_(True)
     torch.nn.functional.cross_entropy(tiny.net(tiny.words[ids][None]), torch.tensor([1])).backward()

@@ -48,9 +48,9 @@ def test_another_length(tiny):
 def test_a_batch_is_matched_and_averaged(tiny):
     truth = [tiny.encode(text) for text in ("the cat sat", "one two three", "we left")]
     guess = [tiny.encode(text) for text in ("we went", "the cat sat", "three two one")]
-    order = matched(truth, guess)
+    order = matched(tiny, truth, guess)
     assert order == [1, 2, 0]
-    scores = together(score_each(tiny, truth, [guess[n] for n in order]), truth)
+    scores = together(tiny, score_each(tiny, truth, [guess[n] for n in order]), truth)
     assert scores.position_accuracy == pytest.approx((3 + 1 + 1) / 8)
     assert scores.recover_rate == pytest.approx((3 + 3 + 1) / 8)
     assert not scores.exact
@@ -59,9 +59,9 @@ def test_a_batch_is_matched_and_averaged(tiny):
 @given(st.lists(st.tuples(*[st.lists(st.sampled_from(range(1996, 2006)), min_size=1, max_size=9)] * 2), min_size=1))
 def test_what_is_in_place_is_found(tiny, pairs):
     """14 of 17 in place never stands beside 75 % found."""
-    first, last = tiny.first_last
-    truth, guess = ([torch.tensor([first, *words, last]) for words in side] for side in zip(*pairs, strict=True))
-    scores = together(score_each(tiny, truth, guess), truth)
+    first, last = tiny.ends
+    truth, guess = ([torch.tensor([*first, *words, *last]) for words in side] for side in zip(*pairs, strict=True))
+    scores = together(tiny, score_each(tiny, truth, guess), truth)
     assert scores.recover_rate >= scores.position_accuracy - 1e-9
 
 

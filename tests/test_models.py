@@ -2,9 +2,10 @@ import pytest
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertModel
 
-from demo.victim import models, network
-from demo.victim.models import MODELS, ModelError, Weights, config_of, draw, load, pick_device, pretrained_folder
-from demo.victim.network import Network
+from demo.victim import models
+from demo.victim.anatomy import mixed
+from demo.victim.bert import Bert
+from demo.victim.models import MODELS, ModelError, Weights, drafted, draw, load, pick_device, pretrained_folder
 
 
 def test_network_is_bert(minilm):
@@ -23,7 +24,7 @@ def test_network_is_bert(minilm):
 )
 def test_sizes_are_the_papers(name, millions):
     with torch.device("meta"):
-        net = Network(config_of(MODELS[name], 30522), MODELS[name].decoder)
+        net = drafted(MODELS[name], 30522)
     assert sum(p.numel() for p in net.parameters()) / 1e6 == pytest.approx(millions, abs=0.1)
 
 
@@ -34,7 +35,7 @@ def test_decoder_reads_everything_with_its_last_token(tiny_decoder):
     hidden = net.inputs(embedded, 3)
     by_token = torch.autograd.grad(hidden[0, -1, 0], embedded, retain_graph=True)[0].norm(dim=-1)
     assert (by_token > 1e-6).all()
-    own = network._attend(net.block(2).attention, embedded, embedded, {}, "2.attention", causal=True)
+    own = mixed(net.attention(2), embedded, embedded, causal=True)
     later = torch.autograd.grad(own[0, 1, 0], embedded)[0].norm(dim=-1)
     assert (later[0, :2] > 1e-6).all()
     assert (later[0, 2:] == 0).all()
@@ -55,7 +56,7 @@ def test_partial_passes_agree_with_the_whole(tiny, tiny_decoder):
 @pytest.mark.parametrize("kind", ["normal", "uniform"])
 def test_drawn_weights(tiny, kind):
     """The asked distribution, the same for the same seed and another for another."""
-    nets = [Network(tiny.net.config) for _ in range(3)]
+    nets = [Bert(tiny.net.config) for _ in range(3)]
     for net, seed in zip(nets, (5, 5, 6), strict=True):
         draw(net, Weights(kind, 0.03, seed))
     first, same, other = (net.embeddings.word_embeddings.weight.detach() for net in nets)
@@ -72,7 +73,7 @@ def test_saved_model_loads(tmp_path, tiny):
     config = BertConfig(vocab_size=99, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16)
     saved = BertModel(config).eval()
     saved.save_pretrained(tmp_path, safe_serialization=True)
-    net = models.from_folder(tmp_path).eval()
+    net = Bert.saved(tmp_path).eval()
     ids = torch.arange(7)[None]
     with torch.no_grad():
         expected = saved(input_ids=ids).last_hidden_state

@@ -1,18 +1,17 @@
 """A decoder that is read at its last token, written as sums over the other tokens.
 
-[SEP] stands there, so its embedding and its query are known, and the weight ω = exp(c · e) that it gives another token
-follows from that token's embedding e alone. Of the sentence, all that its attention passes on is N = Σ ω e and Z = Σ ω
-of each head. So no token has a vector of its own in what leaks, as it has in an encoder's span:
+The mark that ends a sentence stands there, so its embedding and its query are known, and the weight ω = exp(c · e) that
+it gives another token follows from that token's embedding e alone. Of the sentence, all that its attention passes on
+is N = Σ ω e and Z = Σ ω of each head. So no token has a vector of its own in what leaks, as in an encoder's span:
 
     value              N of each head, but not how long it is                         heads × hidden numbers
     key                of each head Σ ω/Z (u · (e − N/Z)) e, where u is what the loss wants of its values; as many
     attention-output   what the value matrix makes of each head's N / Z                       hidden numbers
     query              what the key matrix makes of what the key's gradient tells; as many
-    ffn-in, ffn-out, pooler   the state of [SEP] once it has asked the encoder too; as many
+    ffn-in, ffn-out, pooler   the state of that mark once it has asked the encoder too; as many
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,7 +24,7 @@ from demo.victim.models import Model
 STEEPEST = 40.0  # the largest exponent: beyond it one token has all the weight
 SUMMED = ("value", "key", "attention-output", "query")  # what the sums tell exactly
 WANTED = ("key", "query")  # what depends on the loss besides
-SURELY = 0.99  # of a query or key gradient fits where [SEP] stands; elsewhere about a half does
+SURELY = 0.99  # of a query or key gradient fits where that mark stands; elsewhere about a half does
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +55,10 @@ class Asking:
     def __init__(self, model: Model, length: int, label: int) -> None:
         assert model.net.decoder is not None
         self.net, self.label = model.net, label
-        self.block: Any = model.net.block(model.net.decoder)
-        self.own = self.block.attention.self
-        self.split = (self.own.num_attention_heads, -1)
-        end = torch.tensor([model.first_last[1]], device=model.device)
+        self.layer = model.net.decoder
+        self.own = model.net.attention(self.layer)
+        self.split = (self.own.heads, -1)
+        end = torch.tensor(model.ends[1], device=model.device)
         self.row = embedded_at(model, end, [length - 1])[0, 0]
         self.query = self.own.query(self.row).unflatten(-1, self.split)  # (heads, size)
         self.keys, self.values = (part.weight.unflatten(0, self.split) for part in (self.own.key, self.own.value))
@@ -94,20 +93,21 @@ class Asking:
 
     def tail(self, mixed: Tensor, embedded: Tensor, stop: str = "") -> Tensor:
         """From what was gathered to the part where the leak is, or to the logits."""
-        own = self.block.attention.output(mixed, self.row.expand(len(mixed), -1))
-        cross, memory = self.block.crossattention.self, self.net.memory(embedded)
+        net = self.net
+        own = net.after_attention(self.layer, self.row.expand(len(mixed), -1), mixed)
+        cross, memory = net.attention(self.layer, cross=True), net.memory(embedded)
         query, key, value = cross.query(own), cross.key(memory), cross.value(memory)
         query, key, value = (x.unflatten(-1, self.split) for x in (query, key, value))
         weights = (torch.einsum("rhd,rthd->rht", query, key) * cross.scaling).softmax(-1)
         gathered = torch.einsum("rht,rthd->rhd", weights, value).flatten(1)
-        attended = self.block.crossattention.output(gathered, own)
+        attended = net.after_attention(self.layer, own, gathered, cross=True)
         if stop == "ffn-in":
             return attended
-        inner = self.block.intermediate(attended)
+        inner = net.feed_forward(self.layer).wide(attended)
         if stop == "ffn-out":
             return inner
-        state = self.block.output(inner, attended)
-        return state if stop == "pooler" else self.net.classifier(torch.tanh(self.net.pooler(state)))
+        state = net.after_feed_forward(self.layer, attended, inner)
+        return state if stop == "pooler" else net.label(state)
 
     def pull(self, embedded: Tensor, part: str) -> Tensor:
         """What the loss wants of each head's values, as vectors beside embeddings: (rows, heads, hidden)."""
@@ -124,13 +124,14 @@ class Asking:
 
 
 def asking_length(leak: Leak) -> int | None:
-    """A sentence's length, where a decoder's query or key leaks: what [SEP] asks tells where it stands."""
-    net, end = leak.model.net, torch.tensor([leak.model.first_last[1]], device=leak.model.device)
+    """A sentence's length, where a decoder's query or key leaks: what its end asks tells where it stands."""
+    net = leak.model.net
     if net.decoder is None:
         return None
-    rows = embedded_at(leak.model, end, range(net.config.max_position_embeddings))[:, 0]  # (places, hidden)
-    own = net.block(net.decoder).attention.self
-    asked = own.query(rows).unflatten(-1, (own.num_attention_heads, -1))
+    end = torch.tensor(leak.model.ends[1], device=leak.model.device)
+    rows = embedded_at(leak.model, end, range(net.longest))[:, 0]  # (places, hidden)
+    own = net.attention(net.decoder)
+    asked = own.query(rows).unflatten(-1, (own.heads, -1))
     query, key = (leak.weight(part, net.decoder) for part in ("query", "key"))
     if query is not None:
         fits = (F.normalize(rows, dim=1) @ query.T).norm(dim=1) / query.norm()

@@ -83,13 +83,13 @@ class DecoderJudge(ReadoutJudge):
         leaked = torch.linalg.svd(blocks.cpu().double(), full_matrices=False).Vh[:, 0].flatten().to(view.gradient)
         if view.part == "ffn-out":
             self.part = "ffn-in"
-            read = before_gelu(self.asking.block.intermediate.dense, leaked, self.vectors(ids))
+            read = before_gelu(self.model.net.feed_forward(self.asking.layer).widen, leaked, self.vectors(ids))
             self.part, leaked = ("ffn-out", leaked) if read is None else ("ffn-in", read)
         return leaked
 
     def _fitted(self, ids: Tensor, vectors: Tensor) -> Tensor:
         """(hidden, width): what a token's embedding adds to the vector, whatever the others are."""
-        embedded = self.model.net.embed(self.model.words[ids])[:, 1:-1].sum(1)
+        embedded = self.model.net.embed(self.model.words[ids])[:, self.model.inside(ids.shape[1])].sum(1)
         inputs, outputs = (x - x.mean(0) for x in (embedded, vectors))
         gram = inputs.T @ inputs
         ridge = 1e-6 * gram.diagonal().mean() * torch.eye(len(gram), device=gram.device)

@@ -17,8 +17,8 @@ from demo.attacker.algebra import solve
 from demo.attacker.lens import BATCH, at_once, embedded_at, lens_at, random_sentences
 from demo.attacker.subspace import View, basis_of
 from demo.turns import tick, ticking
+from demo.victim.anatomy import Anatomy, rough
 from demo.victim.models import Model
-from demo.victim.network import Network, rough
 
 CHUNK = 4096  # words ranked at once
 COORDINATES = 384  # of a wide matrix's, looked at to rank words
@@ -61,9 +61,9 @@ class SpanJudge:
         if self.view.part != "ffn-out":
             view, net = self.view, self.model.net  # not self: a judge that holds itself, and all it saw, is long kept
             return lambda stream: view.features(net, stream), view.bases
-        (basis,), dense = self.view.bases, self.model.net.block(self.view.layer).intermediate.dense
+        (basis,), forward = self.view.bases, self.model.net.feed_forward(self.view.layer)
+        dense, act = forward.widen, forward.bend
         some = torch.randperm(len(basis), generator=torch.Generator().manual_seed(seed))[:COORDINATES].to(basis.device)
-        act = self.model.net.block(self.view.layer).intermediate.intermediate_act_fn
         thin = torch.linalg.qr(basis[some]).Q
         return lambda stream: [act(F.linear(stream, dense.weight[some], dense.bias[some]))], (thin,)
 
@@ -73,7 +73,7 @@ class SpanJudge:
         net = rough(self.model.net)
         return torch.cat([self._distance(self._stream(part, net)) for part in sentences.split(at_once(self.length))])
 
-    def _stream(self, sentences: Tensor, net: Network | None = None) -> Tensor:
+    def _stream(self, sentences: Tensor, net: Anatomy | None = None) -> Tensor:
         return self.view.stream(net or self.model.net, self.model.net.embed(self.model.words[sentences]))
 
     def _distance(self, stream: Tensor) -> Tensor:
@@ -151,10 +151,9 @@ class SpanJudge:
         if sentence is not None:
             ranks = torch.cat([self.rank(sentence, words) for words in self.model.ordinary.split(CHUNK)], dim=1)
             return best_at_each_place(self.model.ordinary, ranks, size)
-        tables = self.model.net.embeddings
-        places = tables.position_embeddings.weight[1 : self.length - 1] + tables.token_type_embeddings.weight[0]
-        stream = self.lens(tables.LayerNorm(self.model.words[self.model.ordinary] + places.mean(0)))
-        if self.view.centred:  # differences to [CLS], whose state hardly varies
+        place = self.model.net.places(self.model.inside(self.length)).mean(0)
+        stream = self.lens(self.model.net.placed(self.model.words[self.model.ordinary] + place))
+        if self.view.centred:  # differences to the first token, whose state hardly varies
             stream = stream - self._stream(random_sentences(self.model, BATCH, self.length, 0))[:, 0].mean(0)
         outside = torch.zeros(len(stream), device=stream.device)
         for part, total in zip(stream.split(CHUNK), outside.split(CHUNK), strict=True):

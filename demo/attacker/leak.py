@@ -1,6 +1,6 @@
 """All that an attack sees: a `Leak`. `demo.client.share` makes it; nothing else comes through the wall.
 
-A batch is its sentences laid end to end, each from its [CLS] to its [SEP]: `model.sentences(ids)` takes them apart.
+A batch is its sentences laid end to end, with the marks at their ends: `leak.sentences(ids)` takes them apart.
 """
 
 import math
@@ -21,7 +21,7 @@ class Leak:
     model: Model
     pieces: tuple[Piece, ...]
     gradient: Gradient
-    lengths: tuple[int, ...] | None = None  # of each sentence, [CLS] and [SEP] included; None: unknown
+    lengths: tuple[int, ...] | None = None  # of each sentence, with the marks at its ends; None: unknown
     labels: tuple[int, ...] | None = None
     batch: int = 1
     dropout: float = 0.0  # the rate is public, as a part of the training recipe; the masks are not
@@ -53,7 +53,7 @@ class Leak:
 
     def sentences(self, ids: Tensor) -> list[Tensor]:
         """A guess at the whole batch -> its sentences; a guess at one sentence is one, whatever it holds."""
-        return self.model.sentences(ids) if self.batch > 1 else [ids]
+        return self.model.sentences(ids, self.lengths) if self.batch > 1 else [ids]
 
     def weight(self, part: str, layer: int | None = None) -> Tensor | None:
         """The gradient of one part's weight, or None where it is not exposed."""

@@ -31,7 +31,7 @@ def at_once(length: int) -> int:
 
 @kept_with_first(1)
 def frequent_ids(model: Model) -> Tensor:
-    """Ordinary ids, the frequent first: marks and one-letter words, then the vocabulary, as BERT sorts it."""
+    """Ordinary ids, the frequent first: marks and one-letter words, then the vocabulary, as most are sorted."""
     tokens = model.tokens(model.ordinary)
     short = [i for i, token in enumerate(tokens) if token in {"a", "i", *".,?!'\"-;:()"}]
     long = [i for i, token in enumerate(tokens) if len(token) > 1 and token != model.tokenizer.unk_token]
@@ -47,8 +47,7 @@ def random_sentences(model: Model, rows: int, length: int, seed: int) -> Tensor:
     ids = frequent[torch.multinomial(zipf, rows * length, True, generator=generator)].view(rows, length)
     even = torch.rand(rows, length, generator=generator) < 0.4
     ids[even] = ordinary[torch.randint(len(ordinary), (int(even.sum()),), generator=generator)]
-    ids[:, 0], ids[:, -1] = model.first_last
-    return ids.to(model.device)
+    return model.with_ends(ids.to(model.device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +64,8 @@ class Lens:
         ids = random_sentences(model, max(64, FITTED_TOKENS // length), length, seed)
         embedded = model.net.embed(model.words[ids])
         stream = torch.cat([states(part) for part in ticking(embedded.split(at_once(length)))])
-        inputs, outputs = embedded[:, 1:-1].flatten(0, 1), stream[:, 1:-1].flatten(0, 1)
+        inner = model.inside(length)
+        inputs, outputs = embedded[:, inner].flatten(0, 1), stream[:, inner].flatten(0, 1)
         inputs_mean, outputs_mean = inputs.mean(0), outputs.mean(0)
         inputs, outputs = inputs - inputs_mean, outputs - outputs_mean
         ridge = RIDGE * inputs.square().sum() / inputs.shape[1]
@@ -77,7 +77,7 @@ class Lens:
         return embedded @ self.matrix + self.shift
 
 
-@kept_with_first(32)
+@kept_with_first(16)  # all depths of a model of six layers, at one length
 def lens_at(model: Model, layer: int, after_attention: bool, length: int, seed: int) -> Lens:
     """The lens on what a layer reads, or on what its feed-forward reads; kept, as it knows nothing of any leak."""
     state = model.net.attended if after_attention else model.net.inputs
@@ -86,6 +86,4 @@ def lens_at(model: Model, layer: int, after_attention: bool, length: int, seed: 
 
 def embedded_at(model: Model, words: Tensor, places: Sequence[int]) -> Tensor:
     """(n,) ids -> (places, n, hidden): what layer 0 would read if each word stood at each of the places."""
-    tables = model.net.embeddings
-    where = tables.position_embeddings.weight[list(places)] + tables.token_type_embeddings.weight[0]
-    return tables.LayerNorm(model.words[words] + where[:, None])
+    return model.net.placed(model.words[words] + model.net.places(list(places))[:, None])

@@ -23,10 +23,10 @@ from demo.attacker.certificate import FLOOR
 from demo.attacker.leak import Leak
 from demo.attacker.subspace import basis_of
 from demo.turns import tick
+from demo.victim.anatomy import NONE, Masks
 from demo.victim.gradients import Gradient
 from demo.victim.models import Model
-from demo.victim.network import NONE, Masks
-from demo.victim.slices import Piece, modules
+from demo.victim.slices import Piece
 
 DISTANCES = ("l2", "cosine", "l2+l1")
 
@@ -38,7 +38,7 @@ class Matcher:
         """`lengths` take a batch apart; one sentence may have any."""
         self.model, self.alpha, self.lengths = leak.model, alpha, tuple(lengths)
         self.pieces, self.gradient = matched(leak.pieces, leak.gradient), leak.gradient
-        self.modules = {piece.module: modules(leak.model.net)[piece.module] for piece in self.pieces}
+        self.modules = {piece.module: leak.model.net.parts()[piece.module] for piece in self.pieces}
         self.linear = [
             piece.name
             for piece in self.pieces
@@ -84,8 +84,8 @@ class Matcher:
 
         def keep(name: str) -> Callable:
             def hook(module: nn.Module, given: tuple, result: Tensor) -> None:
-                # Position and type are added to the word before the norm: its input is where their δ arrives.
-                summed = name in ("position", "type")
+                # What is added to a word has no output of its own: its δ arrives where the sum passes.
+                summed = name in self.model.net.ADDED
                 inputs[name].append(given[0])
                 outputs[name].append(given[0] if summed else result)
 
@@ -93,13 +93,13 @@ class Matcher:
 
         with self.model.net.alone, ExitStack() as hooks, torch.enable_grad():
             for name, module in self.modules.items():
-                module = self.model.net.embeddings.LayerNorm if name in ("position", "type") else module
+                module = self.model.net.summed if name in self.model.net.ADDED else module
                 hooks.callback(module.register_forward_hook(keep(name)).remove)
             words = words if words.requires_grad else words.detach().requires_grad_(True)
             loss = torch.zeros((), device=words.device)
             for n, sentence in enumerate(words.split(lengths, dim=1)):
-                logits = self.model.net(sentence, masks[n] if masks else NONE)
-                loss = loss + F.cross_entropy(logits, labels[:, n], reduction="sum") / len(lengths)
+                targets = labels[:, n] if self.model.net.labels else nearest_words(self.model, sentence)
+                loss = loss + self.model.net.loss(sentence, targets, masks[n] if masks else NONE).sum() / len(lengths)
             flat = [output for parts in outputs.values() for output in parts]
             found = iter(torch.autograd.grad(loss, flat, create_graph=graph, allow_unused=True))
         deltas = {name: [_or_zero(next(found), output) for output in parts] for name, parts in outputs.items()}
@@ -129,10 +129,8 @@ class Matcher:
             return _by_place(delta, self.lengths or (delta.shape[1],))
         if piece.part == "type" or piece.kind == "bias":
             return delta.sum(1, keepdim=True)
-        if isinstance(self.modules[piece.module], nn.LayerNorm):
-            normal = F.layer_norm(x, x.shape[-1:], eps=self.model.net.config.layer_norm_eps)
-            return (delta * normal).sum(1, keepdim=True)
-        return delta.mT @ x
+        normal = self.model.net.normal(self.modules[piece.module], x)
+        return delta.mT @ x if normal is None else (delta * normal).sum(1, keepdim=True)
 
     def _leaked(self, piece: Piece, delta: Tensor) -> Tensor:
         return self._cut(piece, self.gradient[piece.name], delta)
@@ -146,9 +144,8 @@ class Matcher:
     def _alpha(self, piece: Piece) -> float:
         """TAG weighs L1 less the deeper the layer; its values are unpublished, so: straight down to zero."""
         layers = self.model.layers
-        depth = (
-            piece.layer if piece.layer is not None else (0 if piece.part not in ("pooler", "classifier") else layers)
-        )
+        outside = layers if piece.part in self.model.net.HEAD else 0
+        depth = outside if piece.layer is None else piece.layer
         return self.alpha * (1 - depth / layers)
 
 
@@ -163,9 +160,9 @@ def plain_distance(leak: Leak, words: Tensor, label: int, kind: str, alpha: floa
     """The textbook way, one candidate at a time through its full gradient: the matcher's oracle and speed baseline."""
     pieces = matched(leak.pieces, leak.gradient)
     net = leak.model.net.trained
-    found = modules(net)
+    found = net.parts()
     parameters = [getattr(found[piece.module], piece.kind) for piece in pieces]
-    loss = F.cross_entropy(net(words), torch.tensor([label], device=words.device))
+    loss = net.loss(words, leak.model.targets(nearest_words(leak.model, words)[0], label)).sum()
     dummy = torch.autograd.grad(loss, parameters, create_graph=True)
     gaps = [(ours, leak.gradient[piece.name]) for ours, piece in zip(dummy, pieces, strict=True)]
     if kind == "cosine":
@@ -178,9 +175,18 @@ def plain_distance(leak: Leak, words: Tensor, label: int, kind: str, alpha: floa
 
 
 def one_hot(model: Model, labels: Sequence[int], rows: int) -> Tensor:
-    """(rows, sentences, classes)"""
-    sure = F.one_hot(torch.tensor(labels, device=model.device), model.net.classifier.out_features)
+    """(rows, sentences, classes); one class, and nothing said, where the next word is the target."""
+    if not model.net.labels:
+        return torch.zeros(rows, len(labels), 1, device=model.device)
+    sure = F.one_hot(torch.tensor(labels, device=model.device), model.net.labels)
     return sure.float().expand(rows, -1, -1)
+
+
+@torch.no_grad()
+def nearest_words(model: Model, words: Tensor) -> Tensor:
+    """Word vectors (rows, tokens, hidden) -> the ids whose own are nearest: (rows, tokens)."""
+    squares = model.words.square().sum(1)
+    return (squares - 2 * words @ model.words.T).argmin(-1)
 
 
 def _factors(gradient: Tensor) -> tuple[Tensor, Tensor]:

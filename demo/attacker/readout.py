@@ -11,8 +11,8 @@ from demo.attacker.lens import BATCH, at_once, embedded_at, lens_at, random_sent
 from demo.attacker.sieve import Alphabet, Streams, Substitution
 from demo.attacker.subspace import View
 from demo.turns import tick
+from demo.victim.anatomy import rough
 from demo.victim.models import Model
-from demo.victim.network import rough
 
 FLOOR = 1e-3  # share of the mean variance below which a direction counts as noise
 EVERYWHERE = 0.3  # weight of random sentences' spread beside that of the guess's neighbours
@@ -40,7 +40,7 @@ class ReadoutJudge:
         if view.part == "ffn-out":
             self.part = "ffn-in"
             examples = self._site(self._before(ids[:BATCH]))
-            read = before_gelu(model.net.block(self.mixer).intermediate.dense, self.target, examples)
+            read = before_gelu(model.net.feed_forward(self.mixer).widen, self.target, examples)
             self.part, self.target = ("ffn-out", self.target) if read is None else ("ffn-in", read)
         sites = self.sites(ids)
         self.everywhere = second_moment(sites - sites.mean(0))
@@ -81,9 +81,9 @@ class ReadoutJudge:
 
     def _site(self, before: Tensor) -> Tensor:
         """(rows, tokens, hidden) at the last attention's input -> (rows, width) at the exposed matrix."""
-        attention = self.model.net.block(self.mixer).attention.self
+        attention = self.model.net.attention(self.mixer)
         row = before[:, self.model.net.read_row]
-        split = (attention.num_attention_heads, -1)
+        split = (attention.heads, -1)
         query, key, value = attention.query(row), attention.key(before), attention.value(before)
         query, key, value = (x.unflatten(-1, split) for x in (query, key, value))
         weights = torch.einsum("rhd,rthd->rht", query, key) * attention.scaling
@@ -91,14 +91,14 @@ class ReadoutJudge:
         return self._after(mixed, row)
 
     def _after(self, mixed: Tensor, row: Tensor) -> Tensor:
-        block = self.model.net.block(self.mixer)
+        net = self.model.net
         if self.part == "attention-output":
             return mixed
-        attended = block.attention.output(mixed, row)
+        attended = net.after_attention(self.mixer, row, mixed)
         if self.part == "ffn-in":
             return attended
-        inner = block.intermediate(attended)
-        return inner if self.part == "ffn-out" else block.output(inner, attended)
+        inner = net.feed_forward(self.mixer).wide(attended)
+        return inner if self.part == "ffn-out" else net.after_feed_forward(self.mixer, attended, inner)
 
     # -- what to try -------------------------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class ReadoutJudge:
         streams = Streams(self.model.net, embedded, self.mixer)
         by_neighbours = slopes[0][0] - slopes[1][0] @ self.lens.matrix.T  # (tokens, hidden): less its own state's part
         swap = Substitution(
-            self.model.net.block(self.mixer).attention.self, before, before[self.model.net.read_row],
+            self.model.net.attention(self.mixer), before, before[self.model.net.read_row],
             lambda mixed, row: self.whitened(self._after(mixed, row)), self.seed,
         )  # fmt: skip
         alike = self.directions[sentence] @ self.directions[self.model.ordinary].T

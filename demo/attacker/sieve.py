@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from demo.attacker.judges import CHUNK
 from demo.attacker.lens import Lens
 from demo.turns import tick
+from demo.victim.anatomy import Anatomy, rough
 from demo.victim.models import Model
-from demo.victim.network import Network, rough
 
 SKETCH = 96  # random directions that the vocabulary is sifted in
 
@@ -39,7 +39,7 @@ class Substitution:
         self.mixed, self.total = (self.weight[..., None] * self.values).sum(0), self.weight.sum(0)
 
     def heads(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.attention.num_attention_heads, -1))
+        return x.unflatten(-1, (self.attention.heads, -1))
 
     def logits(self, keys: Tensor) -> Tensor:
         return (keys * self.query).sum(-1) * self.attention.scaling
@@ -82,12 +82,12 @@ class Streams:
     guesses are, in the median), that tells about two thirds, where the lens tells a tenth.
     """
 
-    def __init__(self, net: Network, embedded: Tensor, layers: int) -> None:
+    def __init__(self, net: Anatomy, embedded: Tensor, layers: int) -> None:
         """`embedded` (tokens, hidden) is the guess; words are taken through so many layers."""
         self.net, self.others = rough(net), []
         for layer, state in enumerate(self.net.states(embedded[None], layers)):
-            attention = self.net.block(layer).attention.self
-            split = (attention.num_attention_heads, -1)
+            attention = self.net.attention(layer)
+            split = (attention.heads, -1)
             self.others.append(tuple(part(state[0]).unflatten(-1, split) for part in (attention.key, attention.value)))
 
     @torch.no_grad()
@@ -96,15 +96,14 @@ class Streams:
         state = embedded
         for layer, (keys, values) in enumerate(self.others):  # each (tokens, heads, size)
             tick()
-            block = self.net.block(layer)
-            own, split = block.attention.self, keys.shape[1:]
+            own, split = self.net.attention(layer), keys.shape[1:]
             query, key, value = (part(state).unflatten(-1, split) for part in (own.query, own.key, own.value))
             logits = torch.einsum("nhs,ths->nht", query, keys)
             logits[..., place] = (query * key).sum(-1)
             weights = (logits * own.scaling).softmax(-1)
             mixed = torch.einsum("nht,ths->nhs", weights, values) + weights[..., place, None] * (value - values[place])
-            attended = block.attention.output(mixed.flatten(1), state)
-            state = block.output(block.intermediate(attended), attended)
+            attended = self.net.after_attention(layer, state, mixed.flatten(1))
+            state = self.net.after_feed_forward(layer, attended, self.net.feed_forward(layer).wide(attended))
         return state
 
 
@@ -112,7 +111,7 @@ class Streams:
 class Alphabet:
     """The whole vocabulary as the lens and the last attention see it, prepared so that sifting it is quick.
 
-    A word's embedding is LayerNorm(word + place): linear but for the norm, which is cheap to compute. So all products
+    A word's embedding is norm(word + place): linear but for the norm, which is cheap to compute. So all products
     with the word vectors are taken once and serve every place.
     """
 
@@ -121,19 +120,19 @@ class Alphabet:
     values: Tensor  # (vocabulary, hidden): what the value matrix makes of them
     places: Tensor  # (places, hidden), centred
     to_state: Tensor  # (hidden, hidden): centred word or place, over its norm -> change of state
-    norm: nn.LayerNorm
+    norm: Any  # of word + place
     lens: Lens
 
     @classmethod
     @torch.no_grad()
     def of(cls, model: Model, lens: Lens, layer: int) -> "Alphabet":
-        tables, attention = model.net.embeddings, model.net.block(layer).attention.self
+        norm, attention = model.net.embedding_norm, model.net.attention(layer)
         words = model.words[model.ordinary]
-        places = tables.position_embeddings.weight + tables.token_type_embeddings.weight[0]
+        places = model.net.places(slice(None))
         words, places = words - words.mean(1, keepdim=True), places - places.mean(1, keepdim=True)
-        to_state = tables.LayerNorm.weight[:, None] * lens.matrix
+        to_state = norm.weight[:, None] * lens.matrix
         values = words @ (to_state @ attention.value.weight.T)
-        return cls(words, words.square().mean(1), values, places, to_state, tables.LayerNorm, lens)
+        return cls(words, words.square().mean(1), values, places, to_state, norm, lens)
 
     @torch.no_grad()
     def sift(self, swap: Substitution, embedded: Tensor, by_neighbours: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

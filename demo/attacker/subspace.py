@@ -18,7 +18,7 @@ from demo.attacker.algebra import solve
 from demo.attacker.asking import asking_length
 from demo.attacker.leak import Leak
 from demo.turns import tick
-from demo.victim.network import Network
+from demo.victim.anatomy import Anatomy
 from demo.victim.slices import Piece
 
 CLIFF = 1e-6  # singular values fall from ~1e-4 to ~1e-8 of the largest right after the rank
@@ -90,16 +90,16 @@ class View:
     def centred(self) -> bool:
         return self.part == "key"
 
-    def stream(self, net: Network, embedded: Tensor) -> Tensor:
+    def stream(self, net: Anatomy, embedded: Tensor) -> Tensor:
         """The network's state (rows, tokens, hidden) from which `features` follow token by token."""
         return net.attended(embedded, self.layer) if self.after_attention else net.inputs(embedded, self.layer)
 
-    def features(self, net: Network, stream: Tensor) -> list[Tensor]:
+    def features(self, net: Anatomy, stream: Tensor) -> list[Tensor]:
         """Stream vectors (…, hidden) -> the vectors that lie in each of `bases`."""
         if self.part == "ffn-out":
-            return [net.block(self.layer).intermediate(stream)]
+            return [net.feed_forward(self.layer).wide(stream)]
         if self.part == "attention-output":
-            values = net.block(self.layer).attention.self.value(stream)
+            values = net.attention(self.layer).value(stream)
             return list(values.unflatten(-1, (len(self.bases), -1)).unbind(-2))
         return [stream]
 
@@ -128,18 +128,20 @@ def tells_words(leak: Leak, view: View) -> bool:
     decoder = leak.model.net.decoder
     if decoder is not None and view.layer >= decoder:
         return False
-    return any(basis.shape[1] < basis.shape[0] - 1 for basis in view.bases)  # less one, as LayerNorm fixes the mean
+    return any(basis.shape[1] < basis.shape[0] - 1 for basis in view.bases)  # less one, as a norm may fix the mean
 
 
 def _found(leak: Leak) -> Iterator[View]:
     layers = leak.model.layers
+    if not leak.model.net.both_ways:  # its matrices hold no last token, and not all know the first
+        return
     for piece in leak.pieces:
         gradient = leak.gradient[piece.name]
         if piece.part in ORDER and piece.kind == "weight" and gradient.abs().max() > 0:
             layer = layers if piece.layer is None else piece.layer
             # In the last layer one row asks and all answer: their keys and values carry gradient, the rest one row.
             one_row = layer >= layers - 1 and piece.part not in ("key", "value")
-            heads = leak.model.net.config.num_attention_heads
+            heads = leak.model.net.heads
             asking = 1 if one_row else heads if layer >= layers - 1 else None
             most = _most(leak, asking) if leak.defenses else None
             yield View(piece, gradient, layer, heads, one_row, leak.blur(piece), most, leak.sparse)
@@ -222,12 +224,12 @@ def read_length(leak: Leak) -> int | None:
         return leak.length
     if leak.weight("position") is not None:
         rows = occupied(leak, "position")
-        if 0 < len(rows) < leak.model.net.config.max_position_embeddings:  # noise may fill them all
+        if 0 < len(rows) < leak.model.net.longest:  # noise may fill them all
             return int(rows.max()) + 1
     last = leak.model.layers - 1  # in the last layer only the token that is read carries gradient, or one per head
     view = next((view for view in views(leak) if view.layer < last), None)
     length = view.length if view is not None else asking_length(leak)
-    return length if length and length <= leak.model.net.config.max_position_embeddings else None
+    return length if length and length <= leak.model.net.longest else None
 
 
 def occupied(leak: Leak, part: str) -> Tensor:

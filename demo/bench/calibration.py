@@ -77,7 +77,7 @@ def words_of(case: Case, frame: Frame) -> Words:
     truth, guess = case.secret.ids.cpu(), shot.ids
     inner = torch.ones(len(guess), dtype=torch.bool)
     inner[[0, -1]] = False
-    inner &= guess != model.tokenizer.mask_token_id  # nothing is guessed there
+    inner &= guess != model.nothing  # nothing is guessed there
     common = min(len(truth), len(guess))
     right = torch.zeros(len(guess), dtype=torch.bool)
     right[:common] = truth[:common] == guess[:common]

@@ -32,7 +32,7 @@ class Claim:
     experiments: tuple[Experiment, ...]
     sentences: int = 20
     words: tuple[int, int] = (1, 10)
-    tokens: tuple[int, int] = (1, 512)  # without [CLS] and [SEP]
+    tokens: tuple[int, int] = (1, 512)  # without the marks at the ends
     batch: int = 1
     by: Callable[[Row], str] = _where
 

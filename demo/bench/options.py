@@ -58,7 +58,7 @@ def parser(about: str) -> argparse.ArgumentParser:
     leaks.add_argument("--defense", **defend)
 
     speed = commands.add_parser("speed", parents=[common], help="plain autograd against the matcher")
-    speed.add_argument("--tokens", type=_positive, default=11, help="length of the sentence, [CLS] and [SEP] included")
+    speed.add_argument("--tokens", type=_positive, default=11, help="tokens of the sentence, with its ends")
     speed.add_argument("--rounds", type=_positive, default=5)
     speed.add_argument(
         "--growth", action=argparse.BooleanOptionalAction, default=True, help="also by tokens and layers"

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from demo.victim.anatomy import Anatomy, Masks
 from demo.victim.gradients import Defense
 from demo.victim.models import Model
-from demo.victim.network import Masks, Network
 
 MOST_DROPOUT = 0.4
 MOST_SENTENCES = 8
@@ -24,7 +24,7 @@ STRANGERS = (  # what other clients train on, where their gradients are averaged
 class Secret:
     """The client's private batch, and which numbers dropout spared in its training step. No attack may hold one."""
 
-    sentences: tuple[Tensor, ...]  # each (tokens,), [CLS] and [SEP] included
+    sentences: tuple[Tensor, ...]  # each (tokens,), with the marks at its ends
     labels: tuple[int, ...]
     dropout: float = 0.0
     masks: tuple[Masks, ...] = ()  # of each sentence; none in eval mode
@@ -67,7 +67,7 @@ def among_strangers(model: Model, secret: Secret, defenses: Sequence[Defense], s
     )
 
 
-def drawn_masks(net: Network, tokens: int, rate: float, generator: torch.Generator, device: torch.device) -> Masks:
+def drawn_masks(net: Anatomy, tokens: int, rate: float, generator: torch.Generator, device: torch.device) -> Masks:
     """Dropout as train mode draws it: each number is dropped with this chance, and the others make up for it."""
     return {
         site: (torch.rand(1, *shape, generator=generator) >= rate).float().div(1 - rate).to(device)

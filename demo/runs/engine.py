@@ -137,7 +137,7 @@ def secret_of(experiment: Experiment, model: Model) -> Secret:
     ids, labels = [model.encode(sentence) for sentence in experiment.sentences], experiment.labels
     if len(labels) not in (1, len(ids)):
         raise ValueError(f"{len(labels)} labels for {len(ids)} sentences: give one for each, or one for all")
-    rate = model.net.config.hidden_dropout_prob if experiment.dropout is None else experiment.dropout
+    rate = model.net.dropout if experiment.dropout is None else experiment.dropout
     return Secret.of(model, ids, labels if len(labels) == len(ids) else labels * len(ids), rate, experiment.seed)
 
 
@@ -204,15 +204,15 @@ def scored(case: Case, snapshot: Snapshot, best: float) -> Frame:
     truth, guess = [ids.cpu() for ids in case.everyone.sentences], case.leak.sentences(snapshot.ids)
     if len(guess) > 1:
         ends = torch.tensor([len(ids) for ids in guess]).cumsum(0).tolist()
-        snapshot = snapshot.in_order(matched(truth, guess), [0, *ends[:-1]], ends)
+        snapshot = snapshot.in_order(matched(case.model, truth, guess), [0, *ends[:-1]], ends)
         guess = case.leak.sentences(snapshot.ids)
     each, ours = score_each(case.model, truth, guess), len(case.secret.sentences)
-    own = together(each[:ours], truth[:ours])
+    own = together(case.model, each[:ours], truth[:ours])
     right = None
     if snapshot.kept is not None and len(snapshot.ids) == len(case.everyone.ids):
         right = mask_accuracy(true_masks(case.everyone, snapshot.kept), snapshot.kept)
     texts = tuple(case.model.text(ids) for ids in guess)
-    return Frame(snapshot, texts, together(each, truth), each, own, max(best, own.recover_rate), right)
+    return Frame(snapshot, texts, together(case.model, each, truth), each, own, max(best, own.recover_rate), right)
 
 
 def true_masks(secret: Secret, like: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """How much was recovered: the one place where truth meets guess.
 
-[CLS] and [SEP] are known beforehand, so no score counts them; ROUGE *with* them is kept beside it, because the papers
-after LAMP report that.
+The marks at a sentence's ends are known beforehand, so no score counts them; ROUGE *with* them is kept beside it,
+because the papers after LAMP report that.
 """
 
 from collections import Counter
@@ -33,17 +33,19 @@ class Scores:
 
 
 def score(model: Model, truth: Tensor, guess: Tensor) -> Scores:
-    """Compares two id sequences (tokens,), both with [CLS] and [SEP] at their ends."""
+    """Compares two id sequences (tokens,), both with the marks at their ends."""
     texts = model.text(truth), model.text(guess)
     plain = _rouge(*texts)
-    special = _rouge(*(f"[CLS] {text} [SEP]" for text in texts))
-    exact = torch.equal(truth[1:-1], guess[1:-1])
-    return Scores(_found(truth, guess), _in_place(truth, guess), exact, *plain, *special)
+    first, last = (" ".join(model.tokens(torch.tensor(end, dtype=torch.long))) for end in model.ends)
+    special = _rouge(*(f"{first} {text} {last}" for text in texts))
+    truth, guess = model.inner(truth), model.inner(guess)
+    return Scores(_found(truth, guess), _in_place(truth, guess), torch.equal(truth, guess), *plain, *special)
 
 
-def matched(truth: Sequence[Tensor], guess: Sequence[Tensor]) -> list[int]:
+def matched(model: Model, truth: Sequence[Tensor], guess: Sequence[Tensor]) -> list[int]:
     """Which guess belongs to each true sentence, so that the most words are found; a batch has no order of its own."""
-    likeness = [[_found(a, b) + _in_place(a, b) for b in guess] for a in truth]
+    words, guessed = ([model.inner(ids) for ids in sentences] for sentences in (truth, guess))
+    likeness = [[_found(a, b) + _in_place(a, b) for b in guessed] for a in words]
     return linear_sum_assignment(likeness, maximize=True)[1].tolist()
 
 
@@ -52,14 +54,14 @@ def score_each(model: Model, truth: Sequence[Tensor], guess: Sequence[Tensor]) -
     return tuple(score(model, a, b) for a, b in zip(truth, guess, strict=True))
 
 
-def together(each: Sequence[Scores], truth: Sequence[Tensor]) -> Scores:
+def together(model: Model, each: Sequence[Scores], truth: Sequence[Tensor]) -> Scores:
     """The scores of some sentences as one; `exact` if all are.
 
     TAG's recover rate is a share of true tokens, and TAG has one sentence. Of several, too, each token counts once, in
     its own sentence: as many are found as tiles say so, and what is said in place of all tokens can be set beside it.
     ROUGE is the mean over the sentences, as the papers have it that attack batches.
     """
-    tokens = [len(ids) - 2 for ids in truth]
+    tokens = [len(model.inner(ids)) for ids in truth]
     means = {f.name: sum(getattr(one, f.name) for one in each) / len(each) for f in fields(Scores)}
     shares = {
         name: sum(n * getattr(one, name) for n, one in zip(tokens, each, strict=True)) / sum(tokens)
@@ -74,12 +76,12 @@ def mask_accuracy(kept: Tensor, guessed: Tensor) -> Tensor:
 
 
 def _found(truth: Tensor, guess: Tensor) -> float:
-    true, guessed = truth[1:-1].tolist(), guess[1:-1].tolist()
+    true, guessed = truth.tolist(), guess.tolist()
     return sum((Counter(true) & Counter(guessed)).values()) / len(true)
 
 
 def _in_place(truth: Tensor, guess: Tensor) -> float:
-    true, guessed = truth[1:-1].tolist(), guess[1:-1].tolist()
+    true, guessed = truth.tolist(), guess.tolist()
     return sum(a == b for a, b in zip(true, guessed, strict=False)) / len(true)
 
 

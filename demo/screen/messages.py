@@ -5,7 +5,7 @@ A run is a list of messages that share an id. While a model is loaded and the cl
 points), the last one `end` (the verdict). The stage (assets/stage.js) may miss some, so none depends on another, and
 `start` is said more than once.
 
-A batch is told flat, without [CLS] and [SEP]: token i of every frame stands beside token i of the truth, and `breaks`
+A batch is told flat, without its sentences' ends: token i of every frame stands beside token i of the truth. `breaks`
 says where the second and later sentences begin, and `whose` whose each of them is. Where clients are averaged, all of
 their sentences are told of, as any of them is a leak. A guessed sentence that is too short is filled up with blanks;
 the words of one that is too long, beyond the true one's end, come after all sentences.
@@ -68,10 +68,10 @@ class Show:
 
     def __init__(self, experiment: Experiment, case: Case) -> None:
         self.experiment, self.case = experiment, case
-        self.sentences = [ids[1:-1].cpu() for ids in case.everyone.sentences]
+        self.sentences = [case.model.inner(ids).cpu() for ids in case.everyone.sentences]
         self.truth = torch.cat(self.sentences)
         self.projection = Projection.fit(case.model, self.truth)
-        self.nothing = case.model.words[[case.model.tokenizer.mask_token_id]].cpu()
+        self.nothing = case.model.words[[case.model.nothing]].cpu()
 
     def start(self) -> Message:
         model, background = self.case.model, self.projection.background
@@ -97,11 +97,12 @@ class Show:
         shot = frame.snapshot
         guess = self.case.leak.sentences(shot.ids)
         words, sure = [*self._tokens(shot.ids), BLANK], [*chances(shot).tolist(), 0]
-        places = laid_out([len(ids) for ids in self.sentences], [len(ids) for ids in guess])
+        model = self.case.model
+        places = laid_out([len(ids) for ids in self.sentences], [len(ids) for ids in guess], model.inside)
         places = [place for n, place in enumerate(places) if n < len(self.truth) or words[place] != BLANK]
         # Joined by blanks: gradio 6.31 sends differences, and gets those of shrinking lists within lists wrong.
         others = [*(" ".join(self._tokens(others)) for others in shot.runners_up), ""]
-        marked = "".join(f"x{marks(a.tolist(), b[1:-1].tolist())}x" for a, b in zip(self.sentences, guess, strict=True))
+        marked = "".join(self._marked(truth, ids) for truth, ids in zip(self.sentences, guess, strict=True))
         points = self._points(torch.cat([shot.embeddings, self.nothing]))
         told: Message = {
             "n": n,
@@ -147,22 +148,30 @@ class Show:
         return [cost_of(self.case.likeness)] if self.experiment.defenses else []
 
     def _tokens(self, ids: torch.Tensor) -> list[str]:
-        mask = self.case.model.tokenizer.mask_token
-        return [BLANK if token == mask else token for token in self.case.model.tokens(ids)]
+        model = self.case.model
+        return [
+            BLANK if n == model.nothing else token for n, token in zip(ids.tolist(), model.tokens(ids), strict=True)
+        ]
+
+    def _marked(self, truth: torch.Tensor, guess: torch.Tensor) -> str:
+        """A mark for each token of a guessed sentence; those at its ends have none of their own."""
+        model = self.case.model
+        first, last = ("x" * len(end) for end in model.ends)
+        return first + marks(truth.tolist(), model.inner(guess).tolist()) + last
 
     def _points(self, vectors: torch.Tensor) -> list[list[int]]:
         return [[round(DIGITS * float(x)) for x in point] for point in self.projection(vectors)]
 
 
-def laid_out(rooms: Sequence[int], guessed: Sequence[int]) -> list[int]:
+def laid_out(rooms: Sequence[int], guessed: Sequence[int], inside_of: Callable[[int], slice]) -> list[int]:
     """The guess's flat places in the order in which they are told; -1 is a blank.
 
-    Each guessed sentence, whose length counts [CLS] and [SEP], is laid into the room that the true one's words take;
-    what goes beyond comes after the last room.
+    Each guessed sentence, whose length counts the marks at its ends, is laid into the room that the true one's words
+    take; what goes beyond comes after the last room.
     """
     inside, beyond, start = [], [], 0
     for room, length in zip(rooms, guessed, strict=True):
-        words = list(range(start + 1, start + length - 1))
+        words = [start + n for n in range(length)[inside_of(length)]]
         inside += (words + [-1] * room)[:room]
         beyond += words[room:]
         start += length
@@ -196,7 +205,7 @@ def marks(truth: list[int], guess: list[int]) -> str:
 
 def title(experiment: Experiment, model: Model) -> str:
     """What is attacked, in a line: MiniLM-L6, pretrained · attention query of layer 2 · dropout 0.1 · certified."""
-    rate = model.net.config.hidden_dropout_prob if experiment.dropout is None else experiment.dropout
+    rate = model.net.dropout if experiment.dropout is None else experiment.dropout
     how = training(rate, experiment.frozen_embeddings, len(experiment.sentences))
     how += [told_of(defense) for defense in experiment.defenses]
     return SEPARATOR.join([model.title, place(experiment.slice, experiment.layers), *how, experiment.attack])

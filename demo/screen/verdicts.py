@@ -35,8 +35,8 @@ def verdict(frame: Frame, case: Case, experiment: Experiment) -> tuple[str, str]
 
 
 def in_place(frame: Frame, case: Case) -> str:
-    truth = [ids[1:-1].tolist() for ids in case.everyone.sentences]
-    guess = [ids[1:-1].tolist() for ids in case.leak.sentences(frame.snapshot.ids)]
+    truth = [case.model.inner(ids).tolist() for ids in case.everyone.sentences]
+    guess = [case.model.inner(ids).tolist() for ids in case.leak.sentences(frame.snapshot.ids)]
     hits = sum(a == b for pair in zip(truth, guess, strict=True) for a, b in zip(*pair, strict=False))
     return f"{hits} of {sum(map(len, truth))} tokens in place"
 
@@ -93,13 +93,12 @@ def proven(frame: Frame, certificate: Certificate, case: Case) -> tuple[str, str
     if certificate.proof == "span":
         # Without masks the span was of differences, whose coordinates dropout must have kept on both sides.
         alone = frame.snapshot.kept is not None
-        each, keeps = (
-            ("Each word", 1 - secret.dropout) if alone else ("Each difference to [CLS]", (1 - secret.dropout) ** 2)
-        )
+        kept = 1 - secret.dropout
+        each, keeps = ("Each word", kept) if alone else ("Each difference to the first token", kept**2)
         agrees = f"agrees with a vector of the leaked span on at least {100 * (1 - certificate.residual):.0f} %"
         proof = f"{each} {agrees} of its coordinates; dropout of {secret.dropout:g} keeps {100 * keeps:.0f} %."
         if frame.masks_right is not None:
-            right = 100 * float(frame.masks_right[1:-1].mean())
+            right = 100 * float(case.model.inner(frame.masks_right).mean())
             proof += f" Of the words' dropout masks, {right:.1f} % are read right."
         return "every word of this sentence fits the leaked span, as far as dropout lets it", proof
     if certificate.proof == "noise":

@@ -1,7 +1,6 @@
 """The screen: controls on the client's side, a stage on the attacker's.
 
 discretion  what is logged of what goes wrong
-memory      what a run has freed goes back to the system
 limits      how much one visitor may ask for
 lending     where attacks run: on a GPU lent for the run, or here
 choices     what people may ask for, checked and clamped: the same for page and API

@@ -25,7 +25,7 @@ class Limits:
 
     seconds: float = SECONDS["cpu"]  # of an attack, at most
     usual: float = USUAL  # seconds that an attack has, unless one asks for more or less
-    tokens: int = 64  # of a sentence, without [CLS] and [SEP]
+    tokens: int = 64  # of a sentence, without the marks at its ends
     queue: int = 40  # visitors waiting: a class, and some more
     survey: float = 900.0  # seconds of a whole map or sweep, as others wait for its end
     per_visitor: int = 20  # runs that one browser may start in a minute; 0: any number

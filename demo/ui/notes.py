@@ -112,7 +112,7 @@ def described(experiment: Experiment) -> dict[str, Any]:
     model, weights = outline(experiment.model), experiment.weights or Weights(MODELS[experiment.model].default)
     kind = weights.kind if weights.kind == "pretrained" else f"{weights.kind}({weights.scale:g})"
     named = replace(model, title=f"{model.title}, {kind}")
-    tokens = [token for sentence in experiment.sentences for token in model.tokens(model.encode(sentence)[1:-1])]
+    tokens = [token for sentence in experiment.sentences for token in model.tokens(model.inner(model.encode(sentence)))]
     return {"title": title(experiment, named), "truth": tokens}
 
 

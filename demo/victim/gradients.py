@@ -10,12 +10,11 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from demo.turns import tick
+from demo.victim.anatomy import NONE, Masks
 from demo.victim.models import Model, ModelError
-from demo.victim.network import NONE, Masks
-from demo.victim.slices import Piece, all_pieces, modules
+from demo.victim.slices import Piece, all_pieces
 
 Gradient = dict[str, Tensor]  # piece name -> the gradient of that parameter
 
@@ -63,18 +62,17 @@ def gradient_of(
     masks: Sequence[Masks] = (),
 ) -> Gradient:  # fmt: skip
     """The gradient of the mean loss on a batch: the client's step, and how an attacker checks a guess."""
-    classes = model.net.classifier.out_features
-    for label in labels:
+    classes = model.net.labels
+    for label in labels if classes else ():
         if not 0 <= label < classes:
             raise ModelError(f"label {label} does not exist: choose 0 to {classes - 1}")
     net = model.net.trained
-    found = modules(net)
+    found = net.parts()
     parameters = [getattr(found[piece.module], piece.kind) for piece in pieces]
     with torch.enable_grad():
         total = torch.zeros((), device=model.device)
         for ids, label, mask in zip(sentences, labels, masks or [NONE] * len(sentences), strict=True):
-            logits = net(net.words[ids][None], mask)
-            total = total + F.cross_entropy(logits, torch.tensor([label], device=model.device))
+            total = total + net.loss(net.words[ids][None], model.targets(ids, label), mask).sum()
         values = torch.autograd.grad(total / len(sentences), parameters, allow_unused=True)
     return {
         piece.name: torch.zeros_like(parameter) if value is None else value

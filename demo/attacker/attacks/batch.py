@@ -149,7 +149,7 @@ class BatchSearch:
 
     def picture(self, search: Search, stage: str) -> Snapshot:
         """What is found, and the present guess in the first free slot of its length, or of the one most like it."""
-        model, look, mask = self.leak.model, search.look(), self.leak.model.tokenizer.mask_token_id
+        model, look, mask = self.leak.model, search.look(), self.leak.model.nothing
         slots = [torch.tensor(slot, device=model.device) for slot in self.in_slots()]
         free = [n for n, slot in enumerate(slots) if mask in slot.tolist()]
         here = min(free, key=lambda n: abs(len(slots[n]) - len(look.ids)))

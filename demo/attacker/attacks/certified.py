@@ -109,7 +109,7 @@ def _outlook(search: Search, budget: Budget, step: int) -> Snapshot:
     """Before the first guess: any of the shortlisted words may stand anywhere."""
     ids, table = search.tensor(search.blanks[:1])[0], search.model.words
     points = table[ids].clone()
-    points[1:-1] = table[search.words].mean(0)
+    points[search.model.inside(len(ids))] = table[search.words].mean(0)
     return snapshot(
         search.model, budget, step, ids, torch.inf, f"{len(search.words):,} words may occur: trying them", points,
         confidence=torch.zeros(len(ids)), meaning=SPAN,

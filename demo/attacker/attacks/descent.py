@@ -2,9 +2,9 @@
 
 One loop; DLG, TAG and LAMP's cosine are settings of it, as their papers give them. Where we leave a paper:
 
-- All three: [CLS] and [SEP] are held fixed (they are known), and the word table is not matched (`matching`).
+- All three: the known marks at a sentence's ends are held fixed, and the word table is not matched (`matching`).
 - DLG: the paper used LBFGS on images; re-runs on BERT use Adam with rate 0.1, and so do we.
-- TAG: it normalises the dummies "to [0, 1]" each step; half of BERT's coordinates are negative, so we set each vector's
+- TAG: it normalises the dummies "to [0, 1]" each step; half of all coordinates are negative, so we set each vector's
   length to the mean length of the model's word vectors instead.
 - Cosine: LAMP also scores reorderings with a language model; ours go by the gradient alone.
 """
@@ -90,7 +90,7 @@ class Walk:
 
     def descend(self) -> Iterator[Snapshot]:
         settings, moved = self.settings, [self.words, *self.labels.parameters()]
-        if settings.optimizer == "adamw":  # BertAdam
+        if settings.optimizer == "adamw":  # as the papers fine-tune
             optimizer: torch.optim.Optimizer = torch.optim.AdamW(moved, settings.rate, eps=1e-6, weight_decay=0.01)
         else:
             optimizer = torch.optim.Adam(moved, settings.rate)
@@ -164,7 +164,7 @@ class LabelGuess:
     def __init__(self, leak: Leak) -> None:
         self.model = leak.model
         self.known = leak.labels
-        self.logits = torch.zeros(1, leak.batch, leak.model.net.classifier.out_features, device=leak.model.device)
+        self.logits = torch.zeros(1, leak.batch, leak.model.net.labels or 1, device=leak.model.device)
         if self.known is None:
             self.logits[:, :, labels_of(leak)[0]] = 1.0  # breaks the tie; the bias's gradient may tell which
             self.logits.requires_grad_(True)
@@ -183,13 +183,14 @@ class LabelGuess:
 
 def inner_places(model: Model, lengths: Sequence[int]) -> Tensor:
     """Where the words of a batch stand: everywhere but at the ends of its sentences."""
-    return (model.blank(*lengths) == model.tokenizer.mask_token_id).nonzero()[:, 0]
+    return model.inner_places(*lengths)
 
 
 def fixed_ends(model: Model, words: Tensor, lengths: Sequence[int]) -> Tensor:
-    """Dummies with the known vectors of [CLS] and [SEP] at their sentences' ends; no gradient flows into those."""
-    blank = model.blank(*lengths)
-    return torch.where((blank == model.tokenizer.mask_token_id)[:, None], words, model.words[blank])
+    """Dummies with the known vectors at their sentences' ends; no gradient flows into those."""
+    inner = torch.zeros(sum(lengths), 1, dtype=torch.bool, device=words.device)
+    inner[model.inner_places(*lengths)] = True
+    return torch.where(inner, words, model.words[model.blank(*lengths)])
 
 
 def decode(model: Model, words: Tensor, lengths: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:

@@ -112,7 +112,7 @@ def agreement(leak: Leak, view: View, words: Tensor, place: int) -> Tensor:
     """(n,) words at a place -> (n, width) bool: where a vector of the span agrees with each."""
     vectors = embedded_at(leak.model, words, [place])[0]
     if view.centred:
-        vectors = vectors - embedded_at(leak.model, words.new_tensor([leak.model.first_last[0]]), [0])[0]
+        vectors = vectors - embedded_at(leak.model, words.new_tensor(leak.model.ends[0]), [0])[0]
     vectors, basis = vectors.cpu().double(), view.bases[0].cpu().double()  # the weights differ by a million
     size, rank = vectors.abs().mean(1, keepdim=True), basis.shape[1]
     pairs = (basis[:, :, None] * basis[:, None]).flatten(1)  # (width, rank²): a product with the weights is the Gram

@@ -26,6 +26,8 @@ class Rows:
     def supports(self, leak: Leak) -> str | None:
         if leak.weight("word") is None:
             return "the word-embedding gradient is not exposed (slices all and embeddings expose it)"
+        if not leak.model.net.both_ways:
+            return "the last word is nothing but a target in this model: it has no row of its own"
         if leak.batch > 1:
             return "the embedding rows sum over the batch's sentences: rows reads one sentence"
         return None
@@ -45,11 +47,12 @@ class Rows:
             )  # fmt: skip
             return
         # Without position rows the order is unknown: the bag as it lies in the vocabulary, repeats unknown too.
-        first, last = leak.model.first_last
-        inner = [int(word) for word in words if int(word) not in (first, last)]
-        length = read_length(leak) or len(inner) + 2
-        inner = (inner + [inner[-1]] * length)[: length - 2]
-        ids = torch.tensor([first, *inner, last], device=leak.model.device)
+        first, last = leak.model.ends
+        inner = [int(word) for word in words if int(word) not in (*first, *last)]
+        ends = len(first) + len(last)
+        length = read_length(leak) or len(inner) + ends
+        inner = (inner + [inner[-1]] * length)[: length - ends]
+        ids = torch.tensor([*first, *inner, *last], device=leak.model.device)
         yield snapshot(
             leak.model, budget, 1, ids, torch.nan, "bag of tokens, order unknown", labels=labels_of(leak)[:1]
         )

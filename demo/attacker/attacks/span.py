@@ -2,7 +2,7 @@
 
 DAGER (NeurIPS 2024) tests embeddings against the span of two query matrices with thresholds. Here one matrix is enough,
 of any kind, and no threshold is needed: at each place the word with the smallest residual is taken. Key works by
-differences to [CLS], attention output head by head (`demo.attacker.subspace.View` says why).
+differences to the first token, attention output head by head (`demo.attacker.subspace.View` says why).
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ class Span:
         width, length = view.bases[0].shape[0], read_length(leak)
         if length is None:
             return UNKNOWN_LENGTH
-        if length >= width - 1:  # less one, as LayerNorm fixes the mean
+        if length >= width - 1:  # less one, as a norm may fix the mean
             return f"{length} tokens span the whole width of {width}: every word would lie in it"
         if view.rank + view.centred < length:
             return f"the exposed matrix has rank {view.rank}, too low to hold all of {length} tokens"
@@ -89,14 +89,13 @@ def first_view(leak: Leak) -> View | None:
 def residuals(leak: Leak, view: View, place: int) -> Tensor:
     """How far each ordinary word at that place lies outside of the subspace, as a share of its length: (words,)."""
     net, words = leak.model.net, leak.model.words
-    tables = net.embeddings
-    places = tables.position_embeddings.weight + tables.token_type_embeddings.weight[0]
-    start = tables.LayerNorm(words[leak.model.first_last[0]] + places[0])
+    places = net.places(slice(None))
+    start = net.placed(words[leak.model.ends[0][0]] + places[0]) if view.centred else None
     outside = []
     for part in leak.model.ordinary.split(CHUNK):
         tick()
-        stream = tables.LayerNorm(words[part] + places[place])
-        stream = stream - start if view.centred else stream
+        stream = net.placed(words[part] + places[place])
+        stream = stream if start is None else stream - start
         total = torch.zeros(len(part), device=stream.device)
         for features, basis in zip(view.features(net, stream), view.bases, strict=True):
             total += 1 - (features @ basis).square().sum(1) / features.square().sum(1)
