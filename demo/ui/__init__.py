@@ -17,5 +17,6 @@ surveying   the tabs Map and Sweep
 teaching    the tab Lessons, and the panel of a lesson
 comparing   the tab Compare
 showing     the tab Results
+reading     the tab Read: the documents in assets/docs
 page        the page itself, and its events
 """

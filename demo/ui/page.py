@@ -18,6 +18,7 @@ from demo.ui.lending import LENT
 from demo.ui.limits import Limits, Visitors
 from demo.ui.linking import connect_links
 from demo.ui.notes import connect_notes, described, sentence_note
+from demo.ui.reading import READ_TAB, read_more, reading_tab
 from demo.ui.running import DEVICE, Run, connect_runs
 from demo.ui.showing import results_tab
 from demo.ui.surveying import ATTACK_TAB, map_tab, sweep_tab
@@ -41,6 +42,7 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
             with gr.Tab("Attack", id=ATTACK_TAB), gr.Row(elem_classes="ls-columns"):
                 with gr.Column(scale=2, min_width=340, elem_classes="ls-client"):
                     controls = client_side(limits, model, sentence_note(limits, model, DEFAULT.sentence))
+                    read_more(tabs, "using")
                 with gr.Column(scale=3, min_width=340, elem_classes="ls-attacker"):
                     with gr.Row(elem_classes="ls-heading"):
                         gr.Markdown("## The attacker <small>sees only what glows</small>", elem_classes="ls-side")
@@ -49,14 +51,21 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
                     stage = components.stage(elem_id="stage")
             with gr.Tab("Compare", id="compare"):
                 comparing = compare_tab(controls, limits, device)
+                read_more(tabs, "attacks")
             with gr.Tab("Map", id="map"):
                 mapping = map_tab(controls, tabs, limits, device)
+                read_more(tabs, "attacks")
             with gr.Tab("Sweep", id="sweep"):
                 sweeping = sweep_tab(controls, tabs, limits, device)
+                read_more(tabs, "results")
             with gr.Tab("Lessons", id="lessons"):
                 lessons_tab(controls, panel, tabs, limits)
+                read_more(tabs, "attacks")
             with gr.Tab("Results", id="results") as results:
                 results_tab(results)
+                read_more(tabs, "results")
+            with gr.Tab("Read", id=READ_TAB):
+                reading_tab()
         connect_runs(page, [attacking(controls, stage, limits, device), comparing, mapping, sweeping], visitors)
         connect_notes(controls, shown, limits, device)
         connect_links(page, controls, tabs, limits, model, device)
