@@ -51,7 +51,7 @@ def test_same_seed_same_run(tiny, leak_of, name):
     assert not copy.embeddings.requires_grad
 
 
-@pytest.mark.parametrize("name", ["dlg", "tag", "cosine", "certified"])
+@pytest.mark.parametrize("name", ["dlg", "tag", "cosine", "search"])
 def test_budget_is_kept(tiny, leak_of, name):
     leak = leak_of(tiny, "ffn-in", (2,), SENTENCE)
     shots = list(QUICK[name].run(leak, Budget(steps=3), 0))
@@ -113,7 +113,7 @@ def test_span_reads_long_sentences_place_by_place(minilm, leak_of):
 )  # fmt: skip
 def test_certified_finds_the_sentence(minilm, leak_of, name, layers):
     """The real thing: from one slice of a pretrained model's gradient to the sentence, length and label unknown."""
-    shot = last(ATTACKS["certified"], leak_of(minilm, name, layers, SENTENCE, length=False, label=False))
+    shot = last(ATTACKS["search"], leak_of(minilm, name, layers, SENTENCE, length=False, label=False))
     assert minilm.text(shot.ids) == SENTENCE
     assert shot.certificate.holds
     assert shot.labels == (1,)
@@ -132,14 +132,14 @@ def test_one_step_mends_a_phrase_or_a_missing_word(minilm, leak_of, guess):
 
 def test_certified_reads_a_single_vector(minilm, leak_of):
     """All that the last layer's feed-forward matrix tells is one vector; a short sentence follows all the same."""
-    shot = last(ATTACKS["certified"], leak_of(minilm, "ffn-in", (5,), "she lives in paris"))
+    shot = last(ATTACKS["search"], leak_of(minilm, "ffn-in", (5,), "she lives in paris"))
     assert minilm.text(shot.ids) == "she lives in paris"
     assert shot.certificate.holds
 
 
 def test_certified_admits_defeat(minilm, leak_of):
     """Stopped early, it shows its best guess and claims nothing."""
-    shot = last(ATTACKS["certified"], leak_of(minilm, "query", (4,), SENTENCE), steps=4)
+    shot = last(ATTACKS["search"], leak_of(minilm, "query", (4,), SENTENCE), steps=4)
     assert minilm.text(shot.ids) != SENTENCE
     assert not shot.certificate.holds
 
@@ -147,7 +147,7 @@ def test_certified_admits_defeat(minilm, leak_of):
 @pytest.mark.parametrize(
     ("name", "layers", "chosen"),
     [("all", (), "rows"), ("embeddings", (), "rows"), ("layer", (0,), "span"), ("key", (0,), "span"),
-     ("ffn-in", (0,), "certified"), ("query", (1,), "certified"), ("head", (), "certified")],
+     ("ffn-in", (0,), "search"), ("query", (1,), "search"), ("head", (), "search")],
 )  # fmt: skip
 def test_best_chooses_from_the_leak(tiny, leak_of, name, layers, chosen):
     leak = leak_of(tiny, name, layers, "one two three")
@@ -161,7 +161,7 @@ def test_impossible_pairs_have_a_reason(tiny, minilm, leak_of):
     assert "layer 0" in ATTACKS["span"].supports(leak_of(tiny, "query", (1,)))
     assert "layer 0" in ATTACKS["span"].supports(leak_of(tiny, "ffn-in", (0,)))
     untold = leak_of(minilm, "ffn-in", (5,), SENTENCE, length=False)
-    for name in ("certified", "cosine", "best"):
+    for name in ("search", "cosine", "best"):
         assert "length is unknown" in ATTACKS[name].supports(untold)
     wide = "one two three four five six seven eight nine ten " * 5
     assert "span the whole width" in ATTACKS["span"].supports(leak_of(tiny, "query", (0,), wide))
@@ -177,11 +177,11 @@ def test_decoding_takes_the_nearest_ordinary_word(tiny):
 
 
 def test_reorderings_keep_the_words(tiny, leak_of):
-    from demo.attacker.attacks.search import Effort, Search
+    from demo.attacker.attacks.best_first import BestFirst, Effort
     from demo.attacker.subspace import views
 
     leak = leak_of(tiny, "query", (1,), "one two three four")
-    search = Search(Effort(), tiny, views(leak)[0], [6], 0)
+    search = BestFirst(Effort(), tiny, views(leak)[0], [6], 0)
     sentence = (101, 1, 2, 3, 4, 102)
     for moved in search.reorderings(sentence):
         assert sorted(moved) == sorted(sentence)
@@ -194,7 +194,7 @@ def readout_search(model, leak, length):
 
 def test_readout_search_finds_a_short_sentence(tiny, leak_of):
     """From one vector of the last layer, on a small random network."""
-    shot = last(ATTACKS["certified"], leak_of(tiny, "ffn-in", (2,), "we sold it"))
+    shot = last(ATTACKS["search"], leak_of(tiny, "ffn-in", (2,), "we sold it"))
     assert shot.certificate.holds
     assert tiny.text(shot.ids) == "we sold it"
 

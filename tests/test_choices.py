@@ -74,8 +74,8 @@ def test_wrong_values_are_named(change, message):
         ({"seconds": -5}, "seconds", 1),
         ({"seed": -1}, "seed", 0),
         ({"seed": 10**12}, "seed", 2**31 - 1),
-        ({"attack": "certified", "settings": {"patience": 10**9}}, "settings", (("patience", 50),)),
-        ({"attack": "certified", "settings": {"patience": 3}}, "settings", ()),
+        ({"attack": "search", "settings": {"patience": 10**9}}, "settings", (("patience", 50),)),
+        ({"attack": "search", "settings": {"patience": 3}}, "settings", ()),
         ({"layers": [3, 1, 3]}, "layers", (1, 3)),
         ({"dropout": 0.9}, "dropout", 0.4),
         ({"dropout": -1}, "dropout", 0),
@@ -113,11 +113,11 @@ def test_every_setting_of_every_attack_can_be_changed_within_its_bounds():
 )
 def test_wrong_settings_are_named(settings, message):
     with pytest.raises(ValueError, match=message):
-        with_settings(ATTACKS["certified"], "certified", settings)
+        with_settings(ATTACKS["search"], "search", settings)
 
 
 def test_unknown_settings_reach_the_engine_that_refuses_them():
-    assert clamped(ATTACKS["certified"], {"colour": 1}) == (("colour", 1),)
+    assert clamped(ATTACKS["search"], {"colour": 1}) == (("colour", 1),)
 
 
 def test_limits_come_from_the_environment():

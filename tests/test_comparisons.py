@@ -13,13 +13,13 @@ from demo.ui.comparing import AS_IT_IS, change_of, planned, shown
 from demo.victim.models import outline
 
 BASE = Experiment(
-    "two dogs bark", slice="query", layers=(0,), attack="certified", seconds=60, seed=7, settings=(("patience", 9),)
+    "two dogs bark", slice="query", layers=(0,), attack="search", seconds=60, seed=7, settings=(("patience", 9),)
 )
 
 
 def test_nothing_changes_but_what_was_asked_for():
     assert changed(BASE, Change()) == BASE
-    assert changed(BASE, Change(attack="certified")) == BASE
+    assert changed(BASE, Change(attack="search")) == BASE
     assert changed(BASE, Change(attack="dlg")) == replace(BASE, attack="dlg", settings=())
     assert changed(BASE, Change(slice="all")) == replace(BASE, slice="all", layers=())
     assert changed(BASE, Change(slice="key", layer=4)) == replace(BASE, slice="key", layers=(4,))
@@ -89,18 +89,18 @@ def test_both_runs_come_in_the_order_of_their_seconds(minilm):
         assert numbers == list(range(len(numbers)))
     assert last["starts"]["A"]["own"] == "tag"
     assert (last["starts"]["B"]["own"], last["common"]) == (
-        "certified",
+        "search",
         "MiniLM-L6, pretrained · attention query of layer 0",
     )
     assert last["frames"]["B"]["tokens"] == ["two", "dogs", "bark"]
     assert last["ends"]["B"]["certified"]
     assert set(last["ends"]) == {"A", "B"}
-    assert "B (certified)" in last["said"]
+    assert "B (search)" in last["said"]
 
 
 def test_whoever_is_behind_goes_on(minilm, monkeypatch):
     """Neither is computed further than one frame beyond what the other has reached."""
-    script, computed = {"tag": (1, 4, 5), "certified": (2, 3, 6)}, []
+    script, computed = {"tag": (1, 4, 5), "search": (2, 3, 6)}, []
 
     def scripted(experiment, case, gap, clock):
         for n, seconds in enumerate(script[experiment.attack]):

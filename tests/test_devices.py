@@ -152,13 +152,13 @@ def test_no_attack_asks_for_doubles_or_leaves_a_mode_behind(monkeypatch, in_one_
 @pytest.mark.parametrize("other", ["tag", "dlg", "cosine", "grab"])
 def test_a_search_of_the_last_layer_can_be_compared_with_a_descent(tiny_loaded, other):
     base = replace(BASE, slice="ffn-in", layers=(2,), steps=80)
-    *_, last = comparison(changed(base, Change(attack="certified")), changed(base, Change(attack=other)), gap=0)
+    *_, last = comparison(changed(base, Change(attack="search")), changed(base, Change(attack=other)), gap=0)
     assert last["ends"].keys() == {"A", "B"}
 
 
 def test_a_run_that_is_stopped_leaves_no_mode_behind(tiny_loaded):
     """Gradio takes a run's steps in one thread, and ends it in another."""
-    stream = messages(replace(BASE, slice="ffn-in", layers=(2,), attack="certified", steps=1000), gap=0)
+    stream = messages(replace(BASE, slice="ffn-in", layers=(2,), attack="search", steps=1000), gap=0)
 
     def stepped():
         return next(message for message in stream if message["frame"]["step"] == STEPS)  # it asks which words would fit

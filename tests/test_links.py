@@ -230,3 +230,11 @@ def test_requests_are_not_logged(running):
     said = running.log.read_text()
     assert "unheard" not in said
     assert "GET /" not in said
+
+
+def test_links_from_before_open():
+    """`certified` was the name of an attack; it is a verdict now."""
+    found, notices = read("attack=certified&certified.words=99", TABS)
+    assert notices == []
+    assert (found["attack"], found["search.words"]) == ("search", 99)
+    assert Experiment("a cat", attack="certified").attack == "search"

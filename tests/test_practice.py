@@ -92,7 +92,7 @@ def test_the_search_sees_through_dropout(minilm, leak_of):
     """A deep matrix, no mask learned: found, given up in time, and nothing claimed."""
     shot = last("best", leak_of(minilm, "query", (2,), SENTENCE, 0.1))
     assert minilm.text(shot.ids) == SENTENCE
-    assert shot.stage.startswith("certified")
+    assert shot.stage.startswith("search")
     assert shot.certificate is None
     assert shot.seconds < LONG  # it ended by itself
 
@@ -180,7 +180,7 @@ def test_grab_leaves_a_reading_of_other_lengths(tiny, leak_of):
 def test_certified_takes_a_batch_apart(minilm, name, layers):
     texts, labels = BATCH.splitlines(), (0, 1)
     secret = Secret.of(minilm, [minilm.encode(text) for text in texts], labels)
-    shot = last("certified", share(minilm, secret, select(minilm, name, layers), label=False))
+    shot = last("search", share(minilm, secret, select(minilm, name, layers), label=False))
     assert {minilm.text(ids) for ids in minilm.sentences(shot.ids)} == set(texts)
     assert shot.certified
     told = {minilm.text(ids): label for ids, label in zip(minilm.sentences(shot.ids), shot.labels, strict=True)}
@@ -230,7 +230,7 @@ def test_one_matrix_of_layer_0_tells_a_batch_apart(minilm, leak_of, part):
 @pytest.mark.parametrize("batch", ["one two\none two", "one\none", "one two\nthree four\nfive six"])
 def test_a_batch_with_little_to_try_comes_to_an_end(tiny, leak_of, batch):
     """Also where the first guess is right, or everything has been tried."""
-    shot = last("certified", leak_of(tiny, "value", (0,), batch))
+    shot = last("search", leak_of(tiny, "value", (0,), batch))
     assert sorted(tiny.text(ids) for ids in tiny.sentences(shot.ids)) == sorted(batch.split("\n"))
     assert shot.certified
     assert shot.seconds < LONG
@@ -247,8 +247,8 @@ def test_nothing_left_to_try_ends_an_assembly(tiny, leak_of):
 
 def test_a_batch_of_which_only_layer_0_leaks_needs_its_labels(tiny, leak_of):
     leak = leak_of(tiny, "value", (0,), "one two\nthree four")
-    assert ATTACKS["certified"].supports(leak) is None
-    assert "nothing behind an attention" in ATTACKS["certified"].supports(replace(leak, labels=None))
+    assert ATTACKS["search"].supports(leak) is None
+    assert "nothing behind an attention" in ATTACKS["search"].supports(replace(leak, labels=None))
 
 
 def test_changes_are_combined_unless_they_touch():
@@ -279,7 +279,7 @@ def test_reasons(tiny, leak_of):
     assert "one sentence" in ATTACKS["span"].supports(pair)
     assert "sum over" in ATTACKS["rows"].supports(leak_of(tiny, "all", (), "one two\nthree four"))
     untold = leak_of(tiny, "query", (1,), "one two\nthree four", length=False)
-    for name in ("certified", "grab", "cosine"):
+    for name in ("search", "grab", "cosine"):
         assert "lengths" in ATTACKS[name].supports(untold)
 
 
@@ -301,8 +301,8 @@ def test_errors_name_the_input(minilm, change, message):
     ("name", "frozen", "rate", "sentence", "chosen"),
     [
         ("all", False, 0.1, SENTENCE, "rows"), ("all", True, 0.1, SENTENCE, "robust-span"),
-        ("all", True, 0.0, SENTENCE, "span"), ("query", False, 0.1, SENTENCE, "certified"),
-        ("all", False, 0.0, "one two\nthree four", "certified"), ("all", True, 0.1, "one two\nthree four", "grab"),
+        ("all", True, 0.0, SENTENCE, "span"), ("query", False, 0.1, SENTENCE, "search"),
+        ("all", False, 0.0, "one two\nthree four", "search"), ("all", True, 0.1, "one two\nthree four", "grab"),
         ("head", False, 0.1, "one two\nthree four", "grab"),
     ],
 )  # fmt: skip

@@ -91,7 +91,7 @@ def test_there_is_one_documented_typed_endpoint(client):
         ({"defenses": ["fog=1"]}, "unknown defense 'fog': choose one of noise"),
         ({"defenses": ["noise"]}, "noise needs a strength: noise=0.001"),
         ({"attack": "span", "layers": [3]}, "span cannot attack this"),
-        ({"attack": "certified", "settings": {"colour": 1}}, "certified has no setting 'colour'"),
+        ({"attack": "search", "settings": {"colour": 1}}, "search has no setting 'colour'"),
         ({"model": "bert-base", "weights": "pretrained"}, "bert-base with pretrained weights has to be fetched"),
     ],
 )

@@ -62,7 +62,7 @@ def test_reports_hold_all_that_is_known(minilm):
 @pytest.mark.parametrize(
     ("experiments", "of_place"),
     [
-        (list(cells(replace(BASE, attack="certified", settings=(("words", 99),), defenses=DEFENDED))), map_place),
+        (list(cells(replace(BASE, attack="search", settings=(("words", 99),), defenses=DEFENDED))), map_place),
         (list(sweep(replace(BASE, layers=(0, 3), labels=(0, 1), dropout=0.1), "noise", (1e-6, 0.5))), sweep_place),
     ],
 )  # fmt: skip

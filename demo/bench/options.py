@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from demo.attacker.attacks import ATTACKS
+from demo.attacker.attacks import ATTACKS, current
 from demo.bench.claims import CLAIMS
 from demo.bench.tables import TABLES
 from demo.client.defenses import DEFENSES
@@ -28,7 +28,7 @@ def parser(about: str) -> argparse.ArgumentParser:
     many.add_argument("--limit", type=_positive, help="only the first N")
     many.add_argument("--min-words", type=int, default=0)
     many.add_argument("--max-words", type=int)
-    many.add_argument("--attack", choices=ATTACKS, default="best")
+    many.add_argument("--attack", choices=ATTACKS, type=current, default="best")
     many.add_argument("--seconds", type=float, default=60)
     many.add_argument("--steps", type=_positive, default=1_000_000)
     many.add_argument("--seed", type=int, default=0)

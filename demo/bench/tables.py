@@ -48,7 +48,7 @@ class Table:
     about: str
     columns: tuple[str, ...]
     lines: tuple[Line, ...]
-    attacks: tuple[tuple[str, str], ...] = (("TAG", "tag"), ("certified", "certified"))  # what it is called -> which
+    attacks: tuple[tuple[str, str], ...] = (("TAG", "tag"), ("search", "search"))  # what it is called -> which
     keys: tuple[str, ...] = ("best_recover_rate", *ROUGE)  # TAG's rate is that of the best iteration
 
 
@@ -139,7 +139,7 @@ TABLES = {
                 )
             ),
         ),
-        attacks=(("cosine", "cosine"), ("certified", "certified")),
+        attacks=(("cosine", "cosine"), ("search", "search")),
     ),
     "grab-dropout": Table(
         "Dropout at the client",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from demo.attacker.attacks import ATTACKS, Attack, Budget, Snapshot
+from demo.attacker.attacks import ATTACKS, Attack, Budget, Snapshot, current
 from demo.attacker.attacks.base import snapshot, weighed
 from demo.attacker.evidence import nats_of
 from demo.attacker.leak import Leak
@@ -51,6 +51,9 @@ class Experiment:
     dropout: float | None = 0.0  # the client's rate in train mode; None: the model's own
     frozen_embeddings: bool = False  # the client does not train its embeddings, so their gradient is not shared
     defenses: tuple[Defense, ...] = ()  # what the client does to its gradient before it shares it, in this order
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attack", current(self.attack))
 
     @property
     def sentences(self) -> tuple[str, ...]:

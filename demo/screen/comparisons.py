@@ -41,7 +41,7 @@ class Change:
 
 
 READY = {  # the first is what the tab shows when it opens
-    "TAG against certified": (Change(attack="tag"), Change(attack="certified")),
+    "TAG against search": (Change(attack="tag"), Change(attack="search")),
     "TAG against DLG": (Change(slice="layer", attack="tag"), Change(slice="layer", attack="dlg")),
     "one matrix against everything": (Change(slice="query"), Change(slice="all")),
     "without and with noise": (Change(defense=NO_DEFENSE), Change(defense="noise=0.001")),

@@ -204,7 +204,7 @@ def marks(truth: list[int], guess: list[int]) -> str:
 
 
 def title(experiment: Experiment, model: Model) -> str:
-    """What is attacked, in a line: MiniLM-L6, pretrained · attention query of layer 2 · dropout 0.1 · certified."""
+    """What is attacked, in a line: MiniLM-L6, pretrained · attention query of layer 2 · dropout 0.1 · search."""
     rate = model.net.dropout if experiment.dropout is None else experiment.dropout
     how = training(rate, experiment.frozen_embeddings, len(experiment.sentences))
     how += [told_of(defense) for defense in experiment.defenses]

@@ -30,14 +30,14 @@ SENTENCE = "The patient was diagnosed with diabetes last week."
 
 FORMAT, VERSION = "leakscope-run", 1
 
-NOISY = Experiment(SENTENCE, slice="layer", layers=(3,), attack="certified")
+NOISY = Experiment(SENTENCE, slice="layer", layers=(3,), attack="search")
 RECORDINGS = {
     "default": Experiment(SENTENCE, slice="query", layers=(3,)),  # what plays when the page opens
     "lesson-all": Experiment(SENTENCE, slice="all", layers=()),
     "lesson-span": Experiment(SENTENCE, slice="query", layers=(0,), attack="span"),
     "lesson-dlg": Experiment(SENTENCE, slice="layer", layers=(3,), attack="dlg", seconds=10),
     "lesson-dropout": Experiment(SENTENCE, slice="value", layers=(0,), attack="robust-span", dropout=0.3),
-    "lesson-dropout-deep": Experiment(SENTENCE, slice="query", layers=(2,), attack="certified", dropout=0.1),
+    "lesson-dropout-deep": Experiment(SENTENCE, slice="query", layers=(2,), attack="search", dropout=0.1),
     "lesson-noise-weak": replace(NOISY, defenses=(Noise(1e-6),)),
     "lesson-noise-strong": replace(NOISY, defenses=(Noise(0.1),)),
 }

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import gradio as gr
 
-from demo.attacker.attacks import ATTACKS
+from demo.attacker.attacks import ATTACKS, OLD_NAMES
 from demo.machine import give_back
 from demo.runs.engine import Experiment
 from demo.screen.messages import Message, messages
@@ -24,7 +24,7 @@ def endpoint(limits: Limits, device: str | None, visitors: Visitors) -> Callable
         model: Literal[tuple(limits.models)] = default,  # type: ignore[valid-type]
         slice: Literal[tuple(SLICES)] = DEFAULT.slice,  # type: ignore[valid-type]
         layers: list[int] = list(DEFAULT.layers),  # noqa: B006 (gradio reads the default, nobody changes it)
-        attack: Literal[tuple(ATTACKS)] = DEFAULT.attack,  # type: ignore[valid-type]
+        attack: Literal[(*ATTACKS, *OLD_NAMES)] = DEFAULT.attack,  # type: ignore[valid-type]
         labels: list[int] = list(DEFAULT.labels),  # noqa: B006
         weights: str | None = None,
         scale: float = 0.02,

@@ -7,7 +7,7 @@ refused with a message that names it.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from demo.attacker.attacks import ATTACKS
+from demo.attacker.attacks import ATTACKS, current
 from demo.client.defenses import DEFENSES, parse
 from demo.client.secret import MOST_DROPOUT, MOST_SENTENCES
 from demo.runs.engine import Experiment
@@ -46,6 +46,7 @@ def experiment_from(
     for name, value, kind in (*kinds, ("settings", settings, Mapping), ("defenses", defenses, Mapping)):
         if not isinstance(value, kind) or (kind is Sequence and isinstance(value, str)):
             raise ValueError(f"{name}: {shown(value)} is no {KINDS[kind]}")
+    attack = current(attack) if isinstance(attack, str) else attack
     for name, value, table in (("model", model, limits.models), ("slice", slice, SLICES), ("attack", attack, ATTACKS)):
         if not isinstance(value, str) or value not in table:
             raise ValueError(f"unknown {name} {shown(value)}: choose one of {', '.join(table)}")

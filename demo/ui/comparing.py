@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from demo.attacker.attacks import ATTACKS
+from demo.attacker.attacks import ATTACKS, current
 from demo.client.defenses import told_of
 from demo.client.secret import MOST_DROPOUT
 from demo.runs.engine import Experiment
@@ -129,6 +129,7 @@ def change_of(slice: Any, layer: Any, attack: Any, defense: Any, dropout: Any) -
     slice, layer, attack, defense, dropout = told
     if layer is not None and not isinstance(layer, int):
         raise ValueError(f"layer {str(layer)[:40]!r} is not a number: choose one from the menu")
+    attack = current(attack) if isinstance(attack, str) else attack
     if attack is not None and attack not in ATTACKS:
         raise ValueError(f"unknown attack {str(attack)[:40]!r}: choose one of {', '.join(ATTACKS)}")
     return Change(

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
-from demo.attacker.attacks import ATTACKS
+from demo.attacker.attacks import ATTACKS, current
 from demo.client.defenses import DEFENSES
 from demo.client.secret import MOST_DROPOUT
 from demo.settings import settings_of
@@ -125,6 +125,7 @@ def from_query(text: str, limits: Limits, model: str, tabs: Sequence[str] = ()) 
     table = fields(limits, given["model"] if given.get("model") in limits.models else model, tabs)
     values: dict[str, Any] = {}
     notices = []
+    given = {renamed(name): current(said) if name == "attack" else said for name, said in given.items()}
     if given.pop("v", f"{VERSION}") != f"{VERSION}":
         notices.append(f"The link is of another version: this page reads version {VERSION}.")
     for name, said in given.items():
@@ -134,6 +135,12 @@ def from_query(text: str, limits: Limits, model: str, tabs: Sequence[str] = ()) 
             notices.append(f"{name[:40]!r} is no field of a link.")
     more = len(notices) - MOST_NOTICES
     return values, notices[:MOST_NOTICES] + ([f"And {more} more of this kind."] if more > 0 else [])
+
+
+def renamed(name: str) -> str:
+    """certified.words -> search.words: the field's name of today."""
+    attack, dot, setting = name.partition(".")
+    return current(attack) + dot + setting
 
 
 def read(name: str, said: str, field: Field, notices: list[str]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def test_a_recorded_comparison_plays_and_can_be_scrubbed(page):
     wait_in(page, f"d.shown !== '{seen}'")
     page.locator(".ls-two .ls-chart").click()
     page.locator(".ls-two").get_by_role("button", name="Last frame").click()
-    page.locator(".ls-two .ls-conclusion", has_text="Only B (certified) had every word in place, after").wait_for()
+    page.locator(".ls-two .ls-conclusion", has_text="Only B (search) had every word in place, after").wait_for()
     assert words(page, "B")[:3] == ["the", "patient", "was"]
     assert words(page, "A") != words(page, "B")
     expect(page.locator("[data-side=A] .ls-headline")).to_contain_text("Not recovered")
@@ -53,7 +53,7 @@ def test_two_experiments_run_on_one_clock_to_their_end(page):
     wait_in(page, "d.state === 'done'")
     assert words(page, "A") == words(page, "B") == ["two", "dogs", "bark", "."]
     assert page.locator(".ls-two .ls-title").all_inner_texts() == [
-        "MiniLM-L6, pretrained · attention query of layer 0", "span", "certified",
+        "MiniLM-L6, pretrained · attention query of layer 0", "span", "search",
     ]  # fmt: skip
     assert "every word in place after" in conclusion(page)
 

@@ -310,7 +310,7 @@ def test_another_model_redraws_the_blocks(page):
 def test_settings_follow_the_attack(page):
     page.click("#advanced button")
     assert page.get_by_label("patience").count() == 0
-    choose(page, "#attack-name", "certified")
+    choose(page, "#attack-name", "search")
     page.get_by_label("patience").wait_for()
     choose(page, "#attack-name", "tag")
     page.get_by_label("unit length").first.wait_for()

@@ -2,15 +2,15 @@
 
 from demo.attacker.attacks.base import Attack, Budget, Snapshot
 from demo.attacker.attacks.best import Best
-from demo.attacker.attacks.certified import Certified
 from demo.attacker.attacks.descent import Descent
 from demo.attacker.attacks.grab import Grab
 from demo.attacker.attacks.likelihood import Likelihood
 from demo.attacker.attacks.robust import RobustSpan
 from demo.attacker.attacks.rows import Rows
+from demo.attacker.attacks.search import Search
 from demo.attacker.attacks.span import Span
 
-__all__ = ["ATTACKS", "Attack", "Budget", "Snapshot"]
+__all__ = ["ATTACKS", "OLD_NAMES", "Attack", "Budget", "Snapshot", "current"]
 
 DLG = Descent(
     "Deep Leakage from Gradients (Zhu et al. 2019, as re-run on BERT): descends on the squared distance.",
@@ -27,7 +27,7 @@ COSINE = Descent(  # without LAMP's language model
 
 ATTACKS: dict[str, Attack] = {
     "best": Best(COSINE, Grab()),
-    "certified": Certified(),
+    "search": Search(),
     "span": Span(),
     "robust-span": RobustSpan(),
     "rows": Rows(),
@@ -37,3 +37,9 @@ ATTACKS: dict[str, Attack] = {
     "tag": TAG,
     "dlg": DLG,
 }
+OLD_NAMES = {"certified": "search"}  # in links, recordings and commands from before
+
+
+def current(name: str) -> str:
+    """An attack's name of today: certified -> search; others as they are."""
+    return OLD_NAMES.get(name, name)

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from demo.attacker.attacks.assembly import Assembly
 from demo.attacker.attacks.base import Budget, Candidates, Snapshot, best_certificate, snapshot
+from demo.attacker.attacks.best_first import BestFirst, Effort
 from demo.attacker.attacks.moves import RUNNERS_UP, Sentence
 from demo.attacker.attacks.objectives import SPAN
 from demo.attacker.attacks.robust import SHORTLIST, agreement, least_share, readable_view
-from demo.attacker.attacks.search import Effort, Search
 from demo.attacker.attacks.span import SHOWN, first_view, residuals
 from demo.attacker.leak import Leak
 from demo.attacker.subspace import View, tells_words, views
@@ -107,20 +107,20 @@ class BatchSearch:
             )  # fmt: skip
         return found
 
-    def searching(self, words: Tensor | None) -> Search:
+    def searching(self, words: Tensor | None) -> BestFirst:
         left = list(self.lengths)
         for sentence in self.found:
             left.remove(len(sentence))
         assert self.view is not None
         model, seed = self.leak.model, self.seed + len(self.found)
-        search = Search(self.effort, model, self.view, left, seed, sum(self.lengths), len(self.lengths), words)
+        search = BestFirst(self.effort, model, self.view, left, seed, sum(self.lengths), len(self.lengths), words)
         if self.found:
             known = [torch.tensor(sentence, device=model.device) for sentence in self.found]
             for judge in search.judges.values():
                 judge.learn(known)
         return search
 
-    def hunt(self, search: Search) -> Iterator[Snapshot]:
+    def hunt(self, search: BestFirst) -> Iterator[Snapshot]:
         """Searches until a sentence is found, or time is up."""
         wanted, tried = {len(blank) for blank in search.blanks}, None
         for move in search.moves():
@@ -147,7 +147,7 @@ class BatchSearch:
             slots.append(fitting or tuple(self.leak.model.blank(length).tolist()))
         return slots
 
-    def picture(self, search: Search, stage: str) -> Snapshot:
+    def picture(self, search: BestFirst, stage: str) -> Snapshot:
         """What is found, and the present guess in the first free slot of its length, or of the one most like it."""
         model, look, mask = self.leak.model, search.look(), self.leak.model.nothing
         slots = [torch.tensor(slot, device=model.device) for slot in self.in_slots()]

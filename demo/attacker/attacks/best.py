@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from demo.attacker.attacks.base import Attack, Budget, Snapshot
-from demo.attacker.attacks.certified import Certified
 from demo.attacker.attacks.likelihood import Likelihood
 from demo.attacker.attacks.robust import RobustSpan
 from demo.attacker.attacks.rows import Rows
+from demo.attacker.attacks.search import Search
 from demo.attacker.attacks.span import Span
 from demo.attacker.leak import Leak
 
@@ -33,12 +33,12 @@ class Best:
         if leak.dropout:
             if RobustSpan().supports(leak) is None:
                 return "robust-span", RobustSpan(), "most coordinates of layer 0's input survive dropout"
-            if Certified().supports(leak) is None and leak.batch == 1:
-                return "certified", Certified(), "a right word shows in the span even through dropout"
+            if Search().supports(leak) is None and leak.batch == 1:
+                return "search", Search(), "a right word shows in the span even through dropout"
             return "grab", self.through_dropout, "dropout's masks have to be guessed with the words"
-        if Certified().supports(leak) is None:
+        if Search().supports(leak) is None:
             several = "the batch's sentences have" if leak.batch > 1 else "the sentence has"
-            return "certified", Certified(), f"{several} to be searched"
+            return "search", Search(), f"{several} to be searched"
         return "cosine", self.fallback, "nothing better fits this slice"
 
     def supports(self, leak: Leak) -> str | None:
@@ -52,6 +52,6 @@ class Best:
             said = name  # the reason once is enough
         # The exact checks can miss, e.g. a word repeated beyond the rank; the search starts from their result.
         if name in ("rows", "span") and not shot.certified and not leak.veiled:
-            for later in Certified().run(leak, budget, seed):
-                stage = f"certified, as {name} fell short: {later.stage}"
+            for later in Search().run(leak, budget, seed):
+                stage = f"search, as {name} fell short: {later.stage}"
                 yield replace(later, step=shot.step + later.step, stage=stage)

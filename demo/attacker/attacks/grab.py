@@ -21,12 +21,12 @@ from typing import ClassVar
 import torch
 
 from demo.attacker.attacks.base import Budget, Snapshot, snapshot
-from demo.attacker.attacks.certified import Certified
 from demo.attacker.attacks.descent import decode, fixed_ends, inner_places, not_matchable
 from demo.attacker.attacks.masked import Descending, MaskedDummies, every
 from demo.attacker.attacks.moves import Sentence, reorderings, segments, some
 from demo.attacker.attacks.objectives import OF_DISTANCE
 from demo.attacker.attacks.robust import RobustSpan
+from demo.attacker.attacks.search import Search
 from demo.attacker.leak import Leak
 from demo.attacker.lens import frequent_ids
 from demo.attacker.subspace import read_lengths
@@ -83,8 +83,8 @@ def first_reading(leak: Leak, budget: Budget, seed: int) -> Iterator[Snapshot]:
     part = replace(budget, seconds=READING * budget.seconds)
     if RobustSpan().supports(leak) is None:
         yield from RobustSpan().run(leak, part, seed)
-    elif Certified().supports(leak) is None:
-        yield from Certified().run(leak, part, seed)
+    elif Search().supports(leak) is None:
+        yield from Search().run(leak, part, seed)
 
 
 class Hunt(MaskedDummies):

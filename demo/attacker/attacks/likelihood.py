@@ -16,11 +16,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from demo.attacker.attacks.base import Attack, Budget, Snapshot, best_certificate, labels_of, snapshot
-from demo.attacker.attacks.certified import Certified
 from demo.attacker.attacks.descent import decode, fixed_ends, not_matchable
 from demo.attacker.attacks.moves import Sentence, change, kicked, reorderings, replacements, segments, some
 from demo.attacker.attacks.objectives import NATS
 from demo.attacker.attacks.rows import Rows, bag
+from demo.attacker.attacks.search import Search
 from demo.attacker.attacks.span import Span
 from demo.attacker.evidence import Evidence
 from demo.attacker.leak import Leak
@@ -56,16 +56,16 @@ class Likelihood:
 
     def supports(self, leak: Leak) -> str | None:
         if leak.dropout or leak.batch > 1:
-            return "it weighs one sentence without dropout: use certified or grab"
+            return "it weighs one sentence without dropout: use search or grab"
         if not leak.veiled:
-            return "no noise was added: certified says more than a likelihood"
+            return "no noise was added: search says more than a likelihood"
         if leak.sparse:
-            return "only a part of the numbers was sent: certified fills them in"
+            return "only a part of the numbers was sent: search fills them in"
         return not_matchable(leak)
 
     def run(self, leak: Leak, budget: Budget, seed: int = 0) -> Iterator[Snapshot]:
         step, read = 0, None
-        for reading in (Rows(), Span(), Certified()):
+        for reading in (Rows(), Span(), Search()):
             if reading.supports(leak) is None and readable(leak, reading):
                 part = replace(budget, seconds=budget.elapsed() + READING * (budget.seconds - budget.elapsed()))
                 for shot in reading.run(leak, part, seed):

@@ -1,219 +1,116 @@
-"""Best-first search over whole sentences, judged by the subspace of one exposed matrix.
+"""Search: look for the sentence whose gradient is the leaked one, and prove it.
 
-Take the most promising guess not yet explored, let the judge's lens propose words for each place, add reorderings,
-score them all by one forward pass up to the exposed matrix, combine the changes that help, repeat. No continuous
-descent is needed: the span judge's distance falls with every right word, and the lens finds it among thirty thousand.
+Where the slice allows, the embedding rows or the layer-0 span give the sentence at once; elsewhere it is searched for
+(`attacks.best_first`). A guess that reproduces the leaked gradient to rounding *is* the sentence: that is the
+certificate. A batch is searched for sentence by sentence (`attacks.batch`).
 """
 
-import heapq
-import itertools
-from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
-from torch import Tensor
 
-from demo.attacker.attacks.moves import (
-    CHUNK,
-    RUNNERS_UP,
-    SOFTNESS,
-    Sentence,
-    change,
-    combined,
-    kicked,
-    longer,
-    reorderings,
-    replacements,
-    segments,
-    shorter,
+from demo.attacker.attacks.base import (
+    UNKNOWN_LENGTH,
+    UNKNOWN_LENGTHS,
+    Budget,
+    Snapshot,
+    best_certificate,
+    labels_of,
+    snapshot,
 )
-from demo.attacker.judges import SpanJudge
-from demo.attacker.lens import frequent_ids
-from demo.attacker.subspace import View
-from demo.settings import setting
-from demo.victim.models import Model
+from demo.attacker.attacks.batch import BatchSearch, cannot_be_told_apart
+from demo.attacker.attacks.beam import DecoderSearch
+from demo.attacker.attacks.best_first import BestFirst, Effort
+from demo.attacker.attacks.objectives import SPAN, VECTOR
+from demo.attacker.attacks.readout import ReadoutSearch
+from demo.attacker.attacks.rows import Rows
+from demo.attacker.attacks.span import Span
+from demo.attacker.decoder import DecoderJudge, asking_view
+from demo.attacker.leak import Leak
+from demo.attacker.readout import ReadoutJudge
+from demo.attacker.subspace import read_length, read_lengths, searchable
 
-MARGIN = 1e-7  # a score must fall by this to count as better: less is rounding
-ARTICLES = 12  # frequent words that a stuck guess is tried with in every other place
-INSERTED = 12  # words tried between any two of a guess whose length is open
+GIVE_UP = 5  # where no guess can be proven, one that stays the best so often is taken for the sentence
 
 
 @dataclass(frozen=True)
-class Effort:
-    """How widely to search; `Certified` has these as its settings."""
+class Search(Effort):
+    """Best-first search judged by one matrix's subspace; stops when the gradient certifies the guess.
 
-    words: int = setting(1000, "words shortlisted for the whole sentence", 50, 10_000)
-    frequent: int = setting(60, "of the language's most frequent words, so many join the shortlist", 0, 1000)
-    # 600 are all of them up to 20 words
-    reorderings: int = setting(600, "reorderings tried of each guess, at most", 0, 5000)
-    patience: int = setting(3, "guesses explored without progress before the search starts elsewhere", 1, 50)
+    The settings are those of this search; where one vector is all that leaks, `attacks.readout` has its own.
+    """
+
+    about: ClassVar = (
+        "Our strongest: searches whole sentences, guided by the span of the exposed gradient, and stops only when the "
+        "guess's own gradient equals the leaked one."
+    )
+
+    def supports(self, leak: Leak) -> str | None:
+        if Rows().supports(leak) is None:
+            return None
+        if read_lengths(leak) is None:
+            return UNKNOWN_LENGTH if leak.batch == 1 else UNKNOWN_LENGTHS
+        if next(searchable(leak), None) is None and asking_view(leak) is None:
+            return "no exposed matrix tells words apart: the tokens fill its whole width, or a decoder mixed them all"
+        return cannot_be_told_apart(leak) if leak.batch > 1 else None
+
+    def run(self, leak: Leak, budget: Budget, seed: int = 0) -> Iterator[Snapshot]:
+        step = 0
+        for shortcut in (Rows(), Span()):
+            if shortcut.supports(leak) is None:
+                for shot in shortcut.run(leak, budget, seed):
+                    step += 1
+                    yield replace(shot, step=step)
+                if shot.certified:
+                    return
+        if leak.batch > 1:
+            yield from BatchSearch(self, leak, budget, seed).run()
+            return
+        length, asked = read_length(leak), asking_view(leak)
+        view = next(searchable(leak), None) or asked
+        if length is None or view is None:
+            return
+        yield snapshot(
+            leak.model, budget, step + 1, leak.model.blank(length), torch.inf, f"fitting a lens on {view.piece.name}",
+            confidence=torch.zeros(length), meaning=VECTOR if view.read_row_only or view is asked else SPAN,
+        )  # fmt: skip
+        if view is asked:
+            judge = DecoderJudge(leak, view, length, seed, labels_of(leak)[0])
+            yield from DecoderSearch(leak, judge, length, seed).run(budget, step + 1)
+        elif view.read_row_only:
+            readout = ReadoutJudge(leak.model, view, length, seed)
+            yield from ReadoutSearch(leak, readout, length, seed).run(budget, step + 1)
+        else:
+            yield from proved(BestFirst(self, leak.model, view, [length], seed), leak, budget, step + 2)
 
 
-@dataclass(frozen=True, eq=False)
-class Look:
-    """The best guess as it shall be shown: where the lens would as soon say other words, drawn towards those."""
+def proved(search: BestFirst, leak: Leak, budget: Budget, step: int) -> Iterator[Snapshot]:
+    """A snapshot per chunk of scored sentences: often enough to be watched, and to be stopped at once."""
+    yield _outlook(search, budget, step)
+    known, proof = None, best_certificate(leak, search.tensor([search.best])[0])
+    for taken, move in enumerate(search.moves(), step + 1):
+        if search.best != known:
+            known, proof = search.best, best_certificate(leak, search.tensor([search.best])[0])
+        certificate, labels = proof
+        proven = certificate is not None and certificate.holds
+        look = search.look(proven)
+        yield snapshot(
+            leak.model, budget, taken, look.ids, search.best_score, move, look.points, look.sure, look.others,
+            certificate=certificate, labels=labels, meaning=SPAN,
+        )  # fmt: skip
+        given_up = leak.veiled and search.stuck[search.best] >= GIVE_UP
+        if budget.over(taken) or proven or given_up:
+            return
 
-    ids: Tensor
-    points: Tensor
-    sure: Tensor
-    others: Tensor
 
-
-class Search:
-    """One search: every sentence scored so far, those still to explore, and the best of all."""
-
-    def __init__(
-        self, effort: Effort, model: Model, view: View, lengths: Sequence[int], seed: int, total: int = 0,
-        batch: int = 1, words: Tensor | None = None,
-    ) -> None:  # fmt: skip
-        """A guess may have any of the lengths, and those between: of a batch, a search does not know which it finds.
-
-        `words` are all that may occur, where that is known.
-        """
-        self.effort, self.model, self.closed = effort, model, words is not None
-        self.lengths = range(min(lengths), max(lengths) + 1)
-        self.judges = {n: SpanJudge(model, view, n, seed, total, batch) for n in self.lengths}
-        self.generator = torch.Generator().manual_seed(seed)
-        self.frequent = frequent_ids(model)[: effort.frequent]
-        middle = self.judges[sorted(lengths)[len(lengths) // 2]]
-        self.first_words = words if words is not None else torch.cat([middle.shortlist(effort.words), self.frequent])
-        self.words = self.first_words.unique()
-        self.ranks = torch.empty(0, 0)  # of the words in each place, for the guess explored last
-        self.scores: dict[Sentence, float] = {}
-        self.frontier: list[tuple[float, Sentence]] = []
-        self.blanks: list[Sentence] = [tuple(model.blank(n).tolist()) for n in sorted(set(lengths))]
-        self.best = self.blanks[0]
-        self.best_score = torch.inf
-        self.stuck = Counter[Sentence]()  # how often a guess was the best when the search got stuck
-
-    def moves(self) -> Iterator[str]:
-        """Searches for ever, and says of each chunk of sentences what it brought."""
-        starts = self.blanks
-        while True:
-            self.frontier, self.scores = [], {}  # what was tried from elsewhere may be tried again
-            self.push(starts)
-            if starts == self.blanks:  # a place to start from, but nobody's guess, however well it scores
-                self.best_score = torch.inf
-            here, stalled = torch.inf, 0  # the best since this start, and for how long it has not moved
-            while self.frontier and stalled < self.effort.patience:
-                _, sentence = heapq.heappop(self.frontier)
-                self.ranks = self.judges[len(sentence)].rank(self.tensor([sentence])[0], self.words)
-                yield from self.explore(sentence)
-                score = self.frontier[0][0] if self.frontier else torch.inf
-                here, stalled = (score, 0) if score < here - MARGIN else (here, stalled + 1)
-            self.stuck[self.best] += 1
-            start = yield from self.elsewhere(self.stuck[self.best])
-            starts = [start]
-
-    def elsewhere(self, times: int) -> Generator[str, None, Sentence]:
-        """Where to go on from when the best guess has got stuck so many times: the cheapest remedies first."""
-        best = self.best
-        if times == 1 and not self.closed:
-            return self.refreshed(best)
-        if times <= 2:
-            yield from self.push_all(replacements(best, self.articles()))
-        return self.best if self.best != best else self.kicked(best)
-
-    # -- what to try -------------------------------------------------------------------------------------------------
-
-    def explore(self, sentence: Sentence) -> Iterator[str]:
-        """Scores the neighbours of a guess, then the combinations of those that help and do not touch."""
-        before = self.scores[sentence]
-        neighbours = [*self.substitutions(sentence), *self.reorderings(sentence)]
-        yield from self.push_all([*neighbours, *self.resized(sentence)])
-        better = sorted((self.scores[s], s) for s in set(neighbours) if self.scores.get(s, before) < before)
-        yield from self.push_all(combined(sentence, [neighbour for _, neighbour in better[:60]]))
-
-    def substitutions(self, sentence: Sentence) -> Iterator[Sentence]:
-        """The best words for each place, one at a time; then the best of all places together, surest first."""
-        ranks, judge = self.ranks, self.judges[len(sentence)]
-        top = ranks.topk(min(judge.per_place, ranks.shape[1]), dim=1, largest=False)
-        words = self.words[top.indices].tolist()
-        common = torch.isin(self.words, self.frequent).nonzero()[:, 0]
-        often = ranks[:, common].topk(min(judge.frequent, len(common)), dim=1, largest=False)
-        more = self.words[common[often.indices]].tolist()
-        inner = range(1, len(sentence) - 1)
-        for place in inner:
-            for word in words[place] + more[place]:
-                yield (*sentence[:place], word, *sentence[place + 1 :])
-        together = list(sentence)
-        for place in sorted(inner, key=lambda place: float(top.values[place, 0])):
-            together[place] = words[place][0]
-            yield tuple(together)
-
-    def reorderings(self, sentence: Sentence) -> list[Sentence]:
-        found = reorderings(sentence, self.effort.reorderings, self.generator)
-        # Guesses at a batch mix its sentences, and whole phrases have to find their place.
-        return found + segments(sentence, self.effort.reorderings, self.generator) if self.closed else found
-
-    def resized(self, sentence: Sentence) -> list[Sentence]:
-        """One word less, or one more of those that fit best, where the length is open."""
-        found = shorter(sentence) if len(sentence) - 1 in self.lengths else []
-        if len(sentence) + 1 in self.lengths:
-            fit = self.ranks[1:-1].amin(0).topk(min(INSERTED, len(self.words)), largest=False).indices
-            found += longer(sentence, self.words[fit].tolist())
-        return found
-
-    def articles(self) -> list[int]:
-        """The frequent words that would fit best somewhere."""
-        common = torch.isin(self.words, self.frequent).nonzero()[:, 0]
-        fit = self.ranks[1:-1, common].amin(0)
-        return self.words[common[fit.topk(min(ARTICLES, len(common)), largest=False).indices]].tolist()
-
-    def refreshed(self, best: Sentence) -> Sentence:
-        """The same guess, with words shortlisted anew: a guess lends the lens a context."""
-        ids = self.tensor([best])[0]
-        fresh = self.judges[len(best)].shortlist(self.effort.words, ids)
-        self.words = torch.cat([fresh, ids[1:-1], self.first_words]).unique()
-        return best
-
-    def kicked(self, best: Sentence) -> Sentence:
-        """The best guess with a random stretch moved elsewhere and some words drawn anew, as the lens sees fit."""
-        chance = torch.softmax(-self.ranks_of(best)[1:-1].cpu() / SOFTNESS, dim=1)
-        drawn = self.words.cpu()[torch.multinomial(chance, 1, generator=self.generator)[:, 0]].tolist()
-        return kicked(best, drawn, self.generator)
-
-    # -- bookkeeping -------------------------------------------------------------------------------------------------
-
-    def ranks_of(self, sentence: Sentence) -> Tensor:
-        """Those of the guess explored last will do, if it is as long."""
-        if len(self.ranks) == len(sentence):
-            return self.ranks
-        return self.judges[len(sentence)].rank(self.tensor([sentence])[0], self.words)
-
-    def push_all(self, sentences: list[Sentence]) -> Iterator[str]:
-        """Scores the sentences not seen yet, a chunk at a time, and says of each chunk what it brought."""
-        fresh = [s for s in dict.fromkeys(sentences) if s not in self.scores]
-        for start in range(0, len(fresh), CHUNK):
-            before = self.best
-            self.push(fresh[start : start + CHUNK])
-            yield (
-                f"{len(self.scores):,} sentences tried from here"
-                if self.best == before
-                else change(self.model, before, self.best)
-            )
-
-    def push(self, sentences: list[Sentence]) -> None:
-        """Scores sentences and adds them to the frontier."""
-        for length, group in itertools.groupby(sorted(sentences, key=len), key=len):
-            alike = list(group)
-            for sentence, score in zip(alike, self.judges[length].score(self.tensor(alike)).tolist(), strict=True):
-                self.scores[sentence] = score
-                heapq.heappush(self.frontier, (score, sentence))
-                if score < self.best_score - MARGIN:
-                    self.best, self.best_score = sentence, score
-
-    def tensor(self, sentences: list[Sentence]) -> Tensor:
-        return torch.tensor(sentences, device=self.model.device)
-
-    def look(self, proven: bool = False) -> Look:
-        ids, table = self.tensor([self.best])[0], self.model.words
-        ranks = self.ranks_of(self.best)
-        chance = torch.softmax(-ranks / SOFTNESS, dim=1)  # (tokens, words)
-        sure = (chance * (self.words == ids[:, None])).sum(1)
-        sure[0] = sure[-1] = 1
-        sure = torch.ones_like(sure) if proven else sure
-        points = sure[:, None] * table[ids] + (1 - sure[:, None]) * (chance @ table[self.words])
-        shown = 0 if proven else min(RUNNERS_UP, len(self.words))  # of what is proven there is no other
-        return Look(ids, points, sure, self.words[ranks.topk(shown, dim=1, largest=False).indices])
+def _outlook(search: BestFirst, budget: Budget, step: int) -> Snapshot:
+    """Before the first guess: any of the shortlisted words may stand anywhere."""
+    ids, table = search.tensor(search.blanks[:1])[0], search.model.words
+    points = table[ids].clone()
+    points[search.model.inside(len(ids))] = table[search.words].mean(0)
+    return snapshot(
+        search.model, budget, step, ids, torch.inf, f"{len(search.words):,} words may occur: trying them", points,
+        confidence=torch.zeros(len(ids)), meaning=SPAN,
+    )  # fmt: skip

@@ -28,7 +28,7 @@ class Span:
 
     def supports(self, leak: Leak) -> str | None:
         if leak.batch > 1:
-            return "it reads one sentence: certified takes a batch apart"
+            return "it reads one sentence: search takes a batch apart"
         if leak.dropout:
             return "the client trains with dropout, which moves the embeddings out of the span: use robust-span"
         view = first_view(leak)
