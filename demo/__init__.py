@@ -16,4 +16,17 @@ The rooms, in reading order; each imports only what stands above it, and each `_
     recordings  python -m demo.recordings
 
 The wall: nothing under attacker/ imports client/ or runs/.
+
+The first hour, from a sentence to a certificate:
+
+- runs/engine.py: an experiment goes in, frames come out; everything else happens on the way
+- victim/model.py: a sentence as ids, and back
+- victim/bert.py: the network, stage by stage
+- victim/slices.py: which of its parameters are exposed
+- victim/gradients.py: the training step
+- client/secret.py: what only the client knows
+- client/share.py: a secret goes in, a leak comes out
+- attacker/leak.py: all that the attacker sees
+- attacker/attacks/span.py: the shortest attack that works
+- attacker/certificate.py: the proof
 """

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from demo.victim.models import Model
+from demo.victim.model import Model
 
 DEVICE = torch.device("mps")
 NO_DOUBLES = "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64."

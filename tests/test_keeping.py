@@ -17,9 +17,9 @@ from demo.bench.serving import APP
 from demo.client.secret import Secret
 from demo.client.share import share
 from demo.victim import models
-from demo.victim.anatomy import BFLOAT16, rough
 from demo.victim.keeping import Kept, kept_with_first
 from demo.victim.models import Weights, load, moved, prepare
+from demo.victim.rough import BFLOAT16, rough
 from demo.victim.slices import select
 from tests.conftest import SENTENCE, small
 

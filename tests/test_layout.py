@@ -73,3 +73,19 @@ def test_page_and_benchmark_do_not_drive_each_other():
         assert of_bench <= {"tables", "studies"}
     for file in (ROOT / "bench").glob("*.py"):
         assert not {name for name in imported(file) if name.startswith("ui")}
+
+
+def test_the_first_hour_is_an_hour():
+    """The files that lead from a sentence to a certificate are there, and short enough to be read at one go."""
+    files = [ROOT / name for name in re.findall(r"^- (\S+\.py): ", demo.__doc__, re.M)]
+    assert len(files) >= 8
+    assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files) <= 1300
+
+
+def test_only_families_know_their_names():
+    """Outside of victim/ nobody asks which family it is; models' names in tables and titles do not."""
+    names = re.compile(r"Bert|\[CLS\]|\[SEP\]|LayerNorm|attention\.self|\bbert\b(?!\.py)")
+    for file in ROOT.rglob("*.py"):
+        if "victim" not in file.parts:
+            found = names.findall(file.read_text(encoding="utf-8"))
+            assert not found, f"{file.relative_to(ROOT)} names {found}"

@@ -6,9 +6,9 @@ from torch.nn import functional as F
 from transformers import BertForSequenceClassification
 
 from demo.client.secret import Secret, drawn_masks
-from demo.victim.anatomy import BFLOAT16, rough
 from demo.victim.gradients import gradient_of
 from demo.victim.models import pretrained_folder
+from demo.victim.rough import BFLOAT16, rough
 from demo.victim.slices import select
 
 

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from demo.attacker.leak import Leak
 from demo.attacker.lens import embedded_at
-from demo.victim.models import Model
+from demo.victim.model import Model
 
 STEEPEST = 40.0  # the largest exponent: beyond it one token has all the weight
 SUMMED = ("value", "key", "attention-output", "query")  # what the sums tell exactly

@@ -17,8 +17,9 @@ from demo.attacker.algebra import solve
 from demo.attacker.lens import BATCH, at_once, embedded_at, lens_at, random_sentences
 from demo.attacker.subspace import View, basis_of
 from demo.turns import tick, ticking
-from demo.victim.anatomy import Anatomy, rough
-from demo.victim.models import Model
+from demo.victim.anatomy import Anatomy
+from demo.victim.model import Model
+from demo.victim.rough import rough
 
 CHUNK = 4096  # words ranked at once
 COORDINATES = 384  # of a wide matrix's, looked at to rank words

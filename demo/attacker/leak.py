@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from demo.victim.gradients import Defense, Gradient
-from demo.victim.models import Model
+from demo.victim.model import Model
 from demo.victim.slices import Piece
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from demo.attacker.algebra import solve
 from demo.turns import ticking
 from demo.victim.keeping import kept_with_first
-from demo.victim.models import Model
+from demo.victim.model import Model
 
 FITTED_TOKENS = 4500  # tokens of random text that the lens is fitted on
 RIDGE = 1e-2

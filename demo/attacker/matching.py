@@ -25,7 +25,7 @@ from demo.attacker.subspace import basis_of
 from demo.turns import tick
 from demo.victim.anatomy import NONE, Masks
 from demo.victim.gradients import Gradient
-from demo.victim.models import Model
+from demo.victim.model import Model
 from demo.victim.slices import Piece
 
 DISTANCES = ("l2", "cosine", "l2+l1")

@@ -11,8 +11,8 @@ from demo.attacker.lens import BATCH, at_once, embedded_at, lens_at, random_sent
 from demo.attacker.sieve import Alphabet, Streams, Substitution
 from demo.attacker.subspace import View
 from demo.turns import tick
-from demo.victim.anatomy import rough
-from demo.victim.models import Model
+from demo.victim.model import Model
+from demo.victim.rough import rough
 
 FLOOR = 1e-3  # share of the mean variance below which a direction counts as noise
 EVERYWHERE = 0.3  # weight of random sentences' spread beside that of the guess's neighbours

@@ -16,8 +16,9 @@ from torch import Tensor
 from demo.attacker.judges import CHUNK
 from demo.attacker.lens import Lens
 from demo.turns import tick
-from demo.victim.anatomy import Anatomy, rough
-from demo.victim.models import Model
+from demo.victim.anatomy import Anatomy
+from demo.victim.model import Model
+from demo.victim.rough import rough
 
 SKETCH = 96  # random directions that the vocabulary is sifted in
 

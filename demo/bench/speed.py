@@ -16,7 +16,7 @@ from demo.attacker.leak import Leak
 from demo.attacker.matching import Matcher, one_hot, plain_distance
 from demo.client.secret import Secret
 from demo.client.share import share
-from demo.victim.models import Model
+from demo.victim.model import Model
 from demo.victim.slices import SLICES, select
 
 ROWS = (1, 8, 16)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from demo.victim.anatomy import Anatomy, Masks
 from demo.victim.gradients import Defense
-from demo.victim.models import Model
+from demo.victim.model import Model
 
 MOST_DROPOUT = 0.4
 MOST_SENTENCES = 8

@@ -8,7 +8,7 @@ from demo.attacker.leak import Leak
 from demo.client.defenses import defended
 from demo.client.secret import Secret, among_strangers
 from demo.victim.gradients import Defense, examples_of, gradient_of
-from demo.victim.models import Model
+from demo.victim.model import Model
 from demo.victim.slices import Piece
 
 

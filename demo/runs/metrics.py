@@ -14,7 +14,7 @@ from rouge_score import rouge_scorer, tokenizers
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from demo.victim.models import Model
+from demo.victim.model import Model
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from demo.runs.engine import Case, Experiment, Frame, run, set_up
 from demo.screen.projection import Projection
 from demo.screen.verdicts import verdict
 from demo.turns import Pause, in_turns
-from demo.victim.models import Model
+from demo.victim.model import Model
 from demo.victim.slices import SLICES
 
 Message = dict[str, Any]

@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 from torch import Tensor
 
 from demo.attacker.lens import frequent_ids
-from demo.victim.models import Model
+from demo.victim.model import Model
 
 BACKGROUND = 120  # ordinary words that give the space its shape
 WEIGHT = 4  # how often each true vector counts in the fit: the sentence is what the picture is of

@@ -70,12 +70,16 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
         connect_notes(controls, shown, limits, device)
         connect_links(page, controls, tabs, limits, model, device)
         gr.api(endpoint(limits, device, visitors), api_name="attack", concurrency_id=DEVICE, concurrency_limit=1)
-    first = replace(DEFAULT, model=model, device=device)
+    make_ready(replace(DEFAULT, model=model, device=device))
+    return page
+
+
+def make_ready(first: Experiment) -> None:
+    """The model that most visitors use is loaded before they come."""
     if LENT:
         load(first.model, first.weights, first.device)  # workers inherit it; nothing may be computed here
     else:
         threading.Thread(target=warm_up, args=(first,), daemon=True).start()
-    return page
 
 
 def warm_up(experiment: Experiment) -> None:

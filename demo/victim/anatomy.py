@@ -27,7 +27,6 @@ from demo.turns import tick
 # Dropout in train mode: site -> what the numbers there are multiplied by, 0 if dropped and 1 / (1 - rate) if kept.
 Masks = Mapping[str, Tensor]
 NONE: Masks = {}  # eval mode
-BFLOAT16 = ("avx512_bf16", "amx_bf16", "bf16")  # what processors that multiply bfloat16 call it; the last is ARM's
 
 
 @dataclass(frozen=True)
@@ -214,38 +213,9 @@ class Anatomy(nn.Module):
         return copy.deepcopy(self, {**own, id(self.config): self.config, id(self.alone): self.alone})
 
     @cached_property
-    def roughened(self) -> "Anatomy":
-        """What `rough` makes of this one; it shares all but its matrices, and goes with it."""
-        shared = {id(part): part for part in (*self.parameters(), self.trained, self.config, self.alone)}
-        twin = copy.deepcopy(self, shared)
-        for module in list(twin.layers.modules()):
-            for name, child in module.named_children():
-                if isinstance(child, nn.Linear):
-                    setattr(module, name, RoughLinear(child))
-        return twin
-
-
-class RoughLinear(nn.Module):
-    """A linear layer in bfloat16, which has eight bits of a number's digits."""
-
-    def __init__(self, exact: nn.Linear) -> None:
-        super().__init__()
-        self.weight = exact.weight.bfloat16()
-        self.bias = None if exact.bias is None else exact.bias.bfloat16()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x.bfloat16(), self.weight, self.bias)
-
-
-def rough(net: Anatomy) -> Anatomy:
-    """The same network, nearly twice as quick and right to about 0.2 %, where the processor multiplies bfloat16 itself.
-
-    For searches, which compare thousands of guesses: what tells two of them apart is far larger, and the one that they
-    end with is proven by the network as it is. Elsewhere: the network as it is.
-    """
-    if net.words.device.type != "cpu" or not any(torch.cpu.get_capabilities().get(name) for name in BFLOAT16):
-        return net
-    return net.roughened
+    def kept(self) -> dict[str, "Anatomy"]:
+        """What was made of this one by others (`rough`), and goes with it."""
+        return {}
 
 
 def mixed(

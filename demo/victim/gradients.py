@@ -13,7 +13,8 @@ from torch import Tensor
 
 from demo.turns import tick
 from demo.victim.anatomy import NONE, Masks
-from demo.victim.models import Model, ModelError
+from demo.victim.hub import ModelError
+from demo.victim.model import Model
 from demo.victim.slices import Piece, all_pieces
 
 Gradient = dict[str, Tensor]  # piece name -> the gradient of that parameter

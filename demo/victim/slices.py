@@ -10,7 +10,7 @@ a choice of pieces, for one layer or several:
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from demo.victim.models import Model
+from demo.victim.model import Model
 
 
 @dataclass(frozen=True)

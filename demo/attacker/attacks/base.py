@@ -13,7 +13,7 @@ from demo.attacker.certificate import Certificate, certify, log_likelihood
 from demo.attacker.evidence import Evidence
 from demo.attacker.leak import Leak
 from demo.victim.gradients import gradient_of
-from demo.victim.models import Model
+from demo.victim.model import Model
 
 UNKNOWN_LENGTHS = "the lengths of the batch's sentences are unknown: tell the attacker"
 UNKNOWN_LENGTH = (

@@ -17,7 +17,7 @@ from torch import Tensor
 from demo.attacker.attacks.assembly import Assembly
 from demo.attacker.attacks.base import Budget, Candidates, Snapshot, best_certificate, snapshot
 from demo.attacker.attacks.best_first import BestFirst, Effort
-from demo.attacker.attacks.moves import RUNNERS_UP, Sentence
+from demo.attacker.attacks.moves import Sentence
 from demo.attacker.attacks.objectives import SPAN
 from demo.attacker.attacks.robust import SHORTLIST, agreement, least_share, readable_view
 from demo.attacker.attacks.span import SHOWN, first_view, residuals
@@ -155,7 +155,7 @@ class BatchSearch:
         here = min(free, key=lambda n: abs(len(slots[n]) - len(look.ids)))
         sure = [torch.full((len(slot),), float(n not in free), device=model.device) for n, slot in enumerate(slots)]
         points = [model.words[slot] for slot in slots]
-        others = [slot[:, None].repeat(1, RUNNERS_UP) for slot in slots]
+        others = [slot[:, None].repeat(1, look.others.shape[1]) for slot in slots]
         slots[here], points[here], sure[here] = look.ids, look.points, look.sure
         others[here] = look.others
         return snapshot(

@@ -19,7 +19,7 @@ from demo.attacker.leak import Leak
 from demo.attacker.lens import BATCH, frequent_ids, random_sentences
 from demo.attacker.readout import second_moment
 from demo.turns import ticking
-from demo.victim.models import Model
+from demo.victim.model import Model
 
 WIDTH = 100  # sets of words kept
 CHOICES = 3000  # words that may stand at a place

@@ -32,7 +32,7 @@ from demo.attacker.judges import SpanJudge
 from demo.attacker.lens import frequent_ids
 from demo.attacker.subspace import View
 from demo.settings import setting
-from demo.victim.models import Model
+from demo.victim.model import Model
 
 MARGIN = 1e-7  # a score must fall by this to count as better: less is rounding
 ARTICLES = 12  # frequent words that a stuck guess is tried with in every other place

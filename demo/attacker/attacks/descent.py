@@ -23,7 +23,7 @@ from demo.attacker.matching import Matcher, one_hot
 from demo.attacker.subspace import read_lengths
 from demo.settings import setting
 from demo.victim.keeping import kept_with_first
-from demo.victim.models import Model
+from demo.victim.model import Model
 
 BATCH = 16  # candidates scored at once, and between two snapshots
 RUNNERS_UP = 3

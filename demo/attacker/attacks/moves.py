@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import torch
 
 from demo.turns import tick
-from demo.victim.models import Model
+from demo.victim.model import Model
 
 Sentence = tuple[int, ...]
 CHUNK = 32  # sentences scored between two snapshots: as fast per sentence as larger ones, and ten a second to watch
