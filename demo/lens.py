@@ -77,7 +77,7 @@ class Lens:
         return embedded @ self.matrix + self.shift
 
 
-@kept_with_first(32)
+@kept_with_first(16)  # all depths of a model of six layers, at one length
 def lens_at(model: Model, layer: int, after_attention: bool, length: int, seed: int) -> Lens:
     """The lens on what a layer reads, or on what its feed-forward reads; kept, as it knows nothing of any leak."""
     state = model.net.attended if after_attention else model.net.inputs
