@@ -234,6 +234,13 @@ def test_a_batch_with_little_to_try_comes_to_an_end(tiny, leak_of, batch):
     assert shot.seconds < LONG
 
 
+def test_a_batch_of_two_words_has_few_others_to_show(tiny_decoder, leak_of):
+    """Its bag is smaller than the number of runners-up."""
+    leak = leak_of(tiny_decoder, "all", (), "two two .\ntwo two .")
+    shots = [shot for _, shot in zip(range(4), ATTACKS["certified"].run(leak, Budget(LONG), 0), strict=False)]
+    assert shots[-1].runners_up.shape[0] == len(shots[-1].ids)
+
+
 def test_nothing_left_to_try_ends_an_assembly(tiny, leak_of):
     """Of wrong words no batch can be made that explains the leak."""
     leak = leak_of(tiny, "value", (0,), "one two\nthree four")

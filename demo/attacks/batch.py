@@ -16,7 +16,7 @@ from torch import Tensor
 
 from demo.attacks.assembly import Assembly
 from demo.attacks.base import Budget, Candidates, Snapshot, best_certificate, snapshot
-from demo.attacks.moves import RUNNERS_UP, Sentence
+from demo.attacks.moves import Sentence
 from demo.attacks.objectives import SPAN
 from demo.attacks.robust import SHORTLIST, agreement, least_share, readable_view
 from demo.attacks.search import Effort, Search
@@ -155,7 +155,7 @@ class BatchSearch:
         here = min(free, key=lambda n: abs(len(slots[n]) - len(look.ids)))
         sure = [torch.full((len(slot),), float(n not in free), device=model.device) for n, slot in enumerate(slots)]
         points = [model.words[slot] for slot in slots]
-        others = [slot[:, None].repeat(1, RUNNERS_UP) for slot in slots]
+        others = [slot[:, None].repeat(1, look.others.shape[1]) for slot in slots]
         slots[here], points[here], sure[here] = look.ids, look.points, look.sure
         others[here] = look.others
         return snapshot(
