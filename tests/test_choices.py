@@ -106,7 +106,7 @@ def test_every_setting_of_every_attack_can_be_changed_within_its_bounds():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ([("colour", 1)], "certified has no setting 'colour': it has words"),
+        ([("colour", 1)], "search has no setting 'colour': it has words"),
         ([("patience", 0)], "patience is 0: give a number from 1 to 50"),
         ([("patience", "many")], "patience is 'many'"),
     ],

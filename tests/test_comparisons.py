@@ -157,9 +157,9 @@ def test_who_was_first(whole, said):
 def test_recorded_comparisons_are_of_their_experiments(name):
     told, pair = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))["messages"], COMPARISONS[name]
     last, model = told[-1], outline(pair[0].model)
-    truth = model.tokens(model.encode(pair[0].sentence)[1:-1])
+    truth = model.tokens(model.inner(model.encode(pair[0].sentence)))
     for side, experiment in zip("AB", pair, strict=True):
         start = last["starts"][side]
         assert (start["truth"], start["own"], start["budget"]) == (truth, experiment.attack, experiment.seconds)
-        assert len([message for message in told if side in message["frames"]]) > 10
+        assert len([message for message in told if side in message["frames"]]) > 5
     assert last["said"]

@@ -20,6 +20,7 @@ from tests.toy import Toy
 
 TEXT = "the cat sat on the mat"
 DRAWN = Weights("normal", 0.3)
+MATCHING = ("best", "dlg", "tag", "cosine", "grab")  # they take any network that can be differentiated
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_the_truth_has_no_distance(toy, name, kind):
     leak = leak_of(toy, name)
     words = toy.words[toy.encode(TEXT)][None]
     other = toy.words[toy.encode("the dog sat on the mat")][None]
-    near, far = (float(Matcher(leak).distance(w, one_hot(toy, [0], 1), kind)) for w in (words, other))
+    near, far = (float(Matcher(leak).distance(w, one_hot(toy, [0], 1), kind, graph=False)) for w in (words, other))
     assert near < 1e-4 * far
 
 
@@ -72,11 +73,13 @@ def test_certificates_tell_the_truth_from_its_neighbours(toy):
 @pytest.mark.parametrize("attack", list(ATTACKS))
 def test_every_attack_ends_on_the_stage_or_says_why_not(toy, attack):
     asked = Experiment(TEXT, model="toy", weights=DRAWN, slice="all", attack=attack, seconds=1)
-    *_, last = told = list(messages(asked, "cpu"))
-    if "error" in last:
-        assert last["error"].startswith(f"{attack} cannot attack this: ")
+    try:
+        told = list(messages(asked))
+    except ValueError as reason:
+        assert attack not in MATCHING
+        assert str(reason).startswith(f"{attack} cannot attack this: ")
         return
-    assert "end" in last
+    assert "end" in told[-1]
     frames = [message["frame"] for message in told if "frame" in message]
     assert frames
     start = next(message["start"] for message in told if "start" in message)

@@ -26,7 +26,7 @@ TABS = ("attack", "map", "sweep")
 TOLD_BY = {
     "sentence": "sentence", "labels": "label", "model": "model", "weights": "weights", "slice": "slice",
     "layers": "layers", "attack": "attack", "knows_length": "knows", "knows_label": "knows", "seconds": "seconds",
-    "seed": "seed", "settings": "certified.patience", "dropout": "dropout", "frozen_embeddings": "frozen",
+    "seed": "seed", "settings": "search.patience", "dropout": "dropout", "frozen_embeddings": "frozen",
     "defenses": "defenses", "steps": None, "device": None,
 }  # fmt: skip
 
@@ -172,7 +172,7 @@ def test_the_view_comes_back():
         ("noise.noise_multiplier=99", {"noise.noise_multiplier": 10.0}, "it became 10."),
         ("round.kind=fp4", {}, "so it stays fp16: choose one of fp16, int8."),
         ("certified.patience=x", {}, "so it stays 3"),
-        ("certified.colour=1", {}, "'certified.colour' is no field of a link."),
+        ("search.colour=1", {}, "'search.colour' is no field of a link."),
         ("tab=kitchen", {}, "so it stays attack: choose one of attack, map, sweep."),
         ("projection=4d", {}, "so it stays 2d"),
         ("speed=3", {}, "so it stays 1: choose one of 0.25, 0.5, 1, 2, 4."),

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from demo.victim.models import MODELS, Model, drafted
-from demo.victim.slices import SLICES, all_pieces, count, select, share
+from demo.victim.slices import SLICES, all_pieces, count, group_of, select, share
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_ffn_out_is_not_the_attention_output(tiny):
 def test_every_slice_is_what_it_says(tiny, name):
     pieces = select(tiny, name, (0, 2))
     assert pieces
-    assert {piece.part for piece in pieces} <= set(SLICES[name].parts)
+    assert all({piece.part, group_of(tiny, piece)} & set(SLICES[name].parts) for piece in pieces)
     if SLICES[name].of_layer:
         assert {piece.layer for piece in pieces} == {0, 2}
         assert count(pieces) == count(select(tiny, name, (0,))) + count(select(tiny, name, (2,)))

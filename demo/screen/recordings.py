@@ -22,7 +22,7 @@ from demo.client.defenses import Noise
 from demo.runs.engine import Experiment
 from demo.runs.surveys import STRENGTHS, cells, sweep
 from demo.screen.comparisons import READY, changed, comparison
-from demo.screen.messages import Message, messages
+from demo.screen.messages import GAP, Message, messages
 from demo.screen.reports import reports, survey_title, sweep_title
 
 FOLDER = Path(__file__).parents[2] / "assets" / "recordings"
@@ -48,6 +48,7 @@ SURVEYS = {  # what the tabs show until something else is asked for
     "sweep": (sweep_title(SWEPT), tuple(sweep(SWEPT, "noise", STRENGTHS["noise"]))),
 }
 PACE = 0.15  # seconds between two frames: a long run that fits into a small file
+LONG = ("lesson-dlg", "lesson-noise-strong")
 COMPARED = replace(MAPPED, seconds=20)
 COMPARISONS = {"compare": [changed(COMPARED, change) for change in next(iter(READY.values()))]}
 
@@ -74,7 +75,8 @@ def main() -> None:
     wanted = parse()
     FOLDER.mkdir(exist_ok=True)
     for name in tqdm([name for name in RECORDINGS if name in wanted], unit="run"):
-        run = [message for message in messages(RECORDINGS[name]) if "frame" in message]
+        gap = PACE if name in LONG else GAP
+        run = [message for message in messages(RECORDINGS[name], gap=gap) if "frame" in message]
         (FOLDER / f"{name}.json").write_text(recorded(run), encoding="utf-8")
         print(f"{name}: {len(run)} frames, {run[-1]['end']['headline']}", file=sys.stderr)
     for name, (title, experiments) in SURVEYS.items():
