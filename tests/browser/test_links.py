@@ -72,11 +72,11 @@ def test_a_link_sets_the_controls_and_says_what_it_did_not_follow(visitor, serve
 
 
 def test_a_copied_link_opens_as_it_was(visitor, server):
-    link = "?v=1&slice=ffn-in&layers=0,2&attack=certified&certified.patience=5&seed=3#sentence=Guten%20Tag%2C%20Welt%21"
+    link = "?v=1&slice=ffn-in&layers=0,2&attack=search&certified.patience=5&seed=3#sentence=Guten%20Tag%2C%20Welt%21"
     page = opened(visitor, server + link)
     page.wait_for_function("() => document.querySelectorAll('.ls-block-ffn-in[aria-pressed=true]').length === 2")
     first = copied(page)
-    assert "&layers=0,2&attack=certified&" in first
+    assert "&layers=0,2&attack=search&" in first
     page.evaluate("(link) => { location.href = link; }", first.replace("Welt", "Mond"))  # differs only behind the #
     page.wait_for_function("() => document.querySelector('#sentence textarea')?.value === 'Guten Tag, Mond!'")
     page.wait_for_function("() => window.leakscopeLinks")
