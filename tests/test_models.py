@@ -128,3 +128,10 @@ def test_guesses_are_ordinary_words(tiny):
     assert not {"[CLS]", "[SEP]", "[PAD]", "[MASK]", "[unused5]"} & set(tokens)
     assert "[UNK]" in tokens  # what the model does not know can be guessed too
     assert len(tokens) == 29524
+
+
+def test_words_stand_between_the_known_ends(tiny):
+    ids = torch.cat([tiny.blank(4), tiny.blank(2), tiny.blank(3)])
+    assert tiny.inner_places(4, 2, 3).tolist() == (ids == tiny.nothing).nonzero()[:, 0].tolist() == [1, 2, 7]
+    assert tiny.inner(tiny.encode("one two")).tolist() == tiny.encode("one two").tolist()[1:-1]
+    assert torch.zeros(2)[tiny.inner_places(2)].shape == (0,)  # a length may be read off wrong

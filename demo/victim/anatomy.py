@@ -104,6 +104,10 @@ class Anatomy(nn.Module):
     def places(self, places: slice | list[int]) -> Tensor:
         """What is added to any word there: (places, hidden)."""
 
+    def located(self, words: Tensor) -> Tensor:
+        """Word vectors (rows, tokens, hidden) + what is added at each place."""
+        return words + self.places(slice(words.shape[-2]))
+
     @abstractmethod
     def placed(self, summed: Tensor) -> Tensor:
         """Word + place -> what layer 0 reads."""
@@ -159,7 +163,7 @@ class Anatomy(nn.Module):
 
     def embed(self, words: Tensor, masks: Masks = NONE) -> Tensor:
         """Word vectors (rows, tokens, hidden) -> what layer 0 reads."""
-        return masked(self.placed(self.summed(words + self.places(slice(words.shape[-2])))), masks, "embedding")
+        return masked(self.placed(self.summed(self.located(words))), masks, "embedding")
 
     def inputs(self, embedded: Tensor, layer: int, masks: Masks = NONE) -> Tensor:
         """What `layer` reads; `inputs(e, number of layers)` is what the head reads."""

@@ -100,6 +100,12 @@ class Bert(Anatomy):
         tables = self.embeddings
         return tables.position_embeddings.weight[places] + tables.token_type_embeddings.weight[0]
 
+    def located(self, words: Tensor) -> Tensor:
+        """Added in BERT's own order, which decides the last digits."""
+        tables = self.embeddings
+        positions = tables.position_embeddings.weight[: words.shape[-2]]
+        return words + positions + tables.token_type_embeddings.weight[0]
+
     def placed(self, summed: Tensor) -> Tensor:
         return self.embeddings.LayerNorm(summed)
 

@@ -81,9 +81,8 @@ class Model:
         """Where the words of a batch stand that is laid end to end."""
         starts = itertools.accumulate(lengths, initial=0)
         spans = [range(length)[self.inside(length)] for length in lengths]
-        return torch.tensor(
-            [start + n for start, span in zip(starts, spans, strict=False) for n in span], device=self.device
-        )
+        places = [start + n for start, span in zip(starts, spans, strict=False) for n in span]
+        return torch.tensor(places, dtype=torch.long, device=self.device)  # also where there are none
 
     def targets(self, ids: Tensor, label: int) -> Tensor:
         """What the loss asks for, of one sentence: its label (1,), or its own words (1, tokens)."""
