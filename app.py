@@ -33,13 +33,19 @@ ACCENT = "#b0267a"  # the one colour of what leaks, as in assets/stage.css
 THEME = gr.themes.Default(
     primary_hue="fuchsia", secondary_hue="fuchsia", neutral_hue="zinc", spacing_size="sm", font=FONTS, font_mono=MONO
 ).set(
-    button_primary_background_fill=ACCENT, button_primary_background_fill_hover=ACCENT,
-    button_primary_background_fill_dark=ACCENT, button_primary_background_fill_hover_dark=ACCENT,
-    button_primary_text_color="white", button_primary_text_color_dark="white",
-    slider_color=ACCENT, slider_color_dark=ACCENT,
-    checkbox_background_color_selected=ACCENT, checkbox_background_color_selected_dark=ACCENT,
-    checkbox_border_color_selected=ACCENT, checkbox_border_color_selected_dark=ACCENT,
-)  # fmt: skip
+    button_primary_background_fill=ACCENT,
+    button_primary_background_fill_hover=ACCENT,
+    button_primary_background_fill_dark=ACCENT,
+    button_primary_background_fill_hover_dark=ACCENT,
+    button_primary_text_color="white",
+    button_primary_text_color_dark="white",
+    slider_color=ACCENT,
+    slider_color_dark=ACCENT,
+    checkbox_background_color_selected=ACCENT,
+    checkbox_background_color_selected_dark=ACCENT,
+    checkbox_border_color_selected=ACCENT,
+    checkbox_border_color_selected_dark=ACCENT,
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -61,11 +67,17 @@ def main(arguments: list[str] | None = None) -> int:
     page = build(limits, model, options.device)
     # api_open would let programs attack past the line of those who wait.
     page.queue(max_size=limits.queue, api_open=False).launch(
-        server_name=options.host, server_port=options.port, theme=THEME,
-        head=head() + opening(), footer_links=[],
-        run_history=False, enable_monitoring=False, ssr_mode=False, show_error=True,
+        server_name=options.host,
+        server_port=options.port,
+        theme=THEME,
+        head=head() + opening(),
+        footer_links=[],
+        run_history=False,
+        enable_monitoring=False,
+        ssr_mode=False,
+        show_error=True,
         app_kwargs={"routes": [*routes(), line_route(page)]},
-    )  # fmt: skip
+    )
     return 0
 
 

@@ -59,9 +59,15 @@ def leak_of() -> Callable[..., Leak]:
     """leak_of(model, "query", (1,), sentence) -> the leak of that sentence's gradient."""
 
     def make(
-        model: Model, name: str, layers: tuple[int, ...] = (), sentence: str = SENTENCE, dropout: float = 0.0,
-        frozen: bool = False, seed: int = 0, **told: bool,
-    ) -> Leak:  # fmt: skip
+        model: Model,
+        name: str,
+        layers: tuple[int, ...] = (),
+        sentence: str = SENTENCE,
+        dropout: float = 0.0,
+        frozen: bool = False,
+        seed: int = 0,
+        **told: bool,
+    ) -> Leak:
         """A batch has one sentence a line; label 1 for all."""
         ids = [model.encode(line) for line in sentence.splitlines()]
         secret = Secret.of(model, ids, [1] * len(ids), dropout, seed)

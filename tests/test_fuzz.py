@@ -28,9 +28,12 @@ LIMITS = Limits(seconds=0.05, tokens=12, models=("minilm", "transformer"))
 def tried(examples):
     """Some examples, the same each time; or as many as are asked for, new ones."""
     return settings(
-        max_examples=EXAMPLES or examples, derandomize=not EXAMPLES, deadline=None, database=None,
+        max_examples=EXAMPLES or examples,
+        derandomize=not EXAMPLES,
+        deadline=None,
+        database=None,
         suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    )
 
 
 # What JSON can carry, and what a browser makes of it.

@@ -97,9 +97,14 @@ def public(tmp_path_factory):
     for name in ("work", "tmp", "hf", "gradio"):
         (home / name).mkdir()
     environment = {
-        "HOME": str(home), "TMPDIR": str(home / "tmp"), "HF_HOME": str(home / "hf"), "XDG_CACHE_HOME": str(home / "c"),
-        "GRADIO_TEMP_DIR": str(home / "gradio"), "LEAKSCOPE_PER_VISITOR": "3", "LEAKSCOPE_MODELS": "minilm",
-    }  # fmt: skip
+        "HOME": str(home),
+        "TMPDIR": str(home / "tmp"),
+        "HF_HOME": str(home / "hf"),
+        "XDG_CACHE_HOME": str(home / "c"),
+        "GRADIO_TEMP_DIR": str(home / "gradio"),
+        "LEAKSCOPE_PER_VISITOR": "3",
+        "LEAKSCOPE_MODELS": "minilm",
+    }
     with served("--queue", "2", folder=home / "work", environment=environment) as server:
         yield server, home
 
@@ -172,10 +177,16 @@ def test_nothing_of_a_sentence_is_logged_or_kept(public):
     """Runs that succeed, that are refused, that are cancelled: then every file and every word printed is searched."""
     server, home = public
     wrong = (
-        {"attack": "span", "layers": [3]}, {"sentence": CANARY * 60}, {"sentence": {"text": CANARY}},
-        {"sentence": [CANARY]}, {"model": CANARY}, {"settings": {CANARY: 1}}, {"seed": CANARY}, {"layers": CANARY},
+        {"attack": "span", "layers": [3]},
+        {"sentence": CANARY * 60},
+        {"sentence": {"text": CANARY}},
+        {"sentence": [CANARY]},
+        {"model": CANARY},
+        {"settings": {CANARY: 1}},
+        {"seed": CANARY},
+        {"layers": CANARY},
         {"weights": [CANARY]},
-    )  # fmt: skip
+    )
     join(server.address, 1.5, "one", sentence=CANARY, seconds=2)
     assert "marzipan" not in heard(server.address, "one").split("truth")[0]
     join(server.address, 2.5, "two", sentence=CANARY, **{"attack-name": "span"})

@@ -129,9 +129,13 @@ def space(tmp_path_factory):
     group.write_text("0::/\n")
     path = os.pathsep.join([str(Path(__file__).parent / "space"), os.environ.get("PYTHONPATH", "")])
     told = {
-        "PYTHONPATH": path, "SPACE_ID": "me/leakscope", "SPACES_ZERO_GPU": "true", "SPACES_NOTED": str(noted),
-        "SPACES_ZERO_DEVICE_API_URL": "http://127.0.0.1:9", "ZEROGPU_PROC_SELF_CGROUP_PATH": str(group),
-    }  # fmt: skip
+        "PYTHONPATH": path,
+        "SPACE_ID": "me/leakscope",
+        "SPACES_ZERO_GPU": "true",
+        "SPACES_NOTED": str(noted),
+        "SPACES_ZERO_DEVICE_API_URL": "http://127.0.0.1:9",
+        "ZEROGPU_PROC_SELF_CGROUP_PATH": str(group),
+    }
 
     def notes():
         return list(map(json.loads, noted.read_text().splitlines()))

@@ -22,9 +22,13 @@ class Toy(Anatomy):
     """No norms, no marks at the ends, an output table of its own."""
 
     PARTS: ClassVar[Mapping[str, str]] = {
-        "query": "query", "key": "key", "value": "value", "attention-output": "join",
-        "ffn-in": "widen", "ffn-out": "narrow",
-    }  # fmt: skip
+        "query": "query",
+        "key": "key",
+        "value": "value",
+        "attention-output": "join",
+        "ffn-in": "widen",
+        "ffn-out": "narrow",
+    }
     TABLES: ClassVar[Mapping[str, str]] = {"word": "table", "position": "order"}
     HEAD: ClassVar[Mapping[str, str]] = {"output": "output"}
     ADDED = ("position",)

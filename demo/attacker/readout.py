@@ -119,9 +119,12 @@ class ReadoutJudge:
         streams = Streams(self.model.net, embedded, self.mixer)
         by_neighbours = slopes[0][0] - slopes[1][0] @ self.lens.matrix.T  # (tokens, hidden): less its own state's part
         swap = Substitution(
-            self.model.net.attention(self.mixer), before, before[self.model.net.read_row],
-            lambda mixed, row: self.whitened(self._after(mixed, row)), self.seed,
-        )  # fmt: skip
+            self.model.net.attention(self.mixer),
+            before,
+            before[self.model.net.read_row],
+            lambda mixed, row: self.whitened(self._after(mixed, row)),
+            self.seed,
+        )
         alike = self.directions[sentence] @ self.directions[self.model.ordinary].T
         for place, (alone, added) in enumerate(self.alphabet.sift(swap, embedded, by_neighbours), start=1):
             left = [least(alone, sifted), least(alone + 0.5 * added, sifted), least(-alike[place], ALIKE)]

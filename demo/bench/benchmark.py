@@ -57,12 +57,23 @@ def asked(options: argparse.Namespace) -> Experiment:
     weights = Weights(options.weights, options.scale, options.seed) if options.weights else None
     defenses = tuple(parse_defense(text) for text in options.defense) if isinstance(options.defense, list) else ()
     return Experiment(
-        "", model=options.model, weights=weights, slice=options.slice, layers=options.layer, attack=options.attack,
-        knows_length=not options.unknown_length, knows_label=not options.unknown_label, seconds=options.seconds,
-        steps=options.steps, seed=options.seed, device=options.device, dropout=options.dropout,
-        frozen_embeddings=options.frozen_embeddings, defenses=defenses,
+        "",
+        model=options.model,
+        weights=weights,
+        slice=options.slice,
+        layers=options.layer,
+        attack=options.attack,
+        knows_length=not options.unknown_length,
+        knows_label=not options.unknown_label,
+        seconds=options.seconds,
+        steps=options.steps,
+        seed=options.seed,
+        device=options.device,
+        dropout=options.dropout,
+        frozen_embeddings=options.frozen_embeddings,
+        defenses=defenses,
         settings=settings_from(options.set, options.attack),
-    )  # fmt: skip
+    )
 
 
 def chosen(options: argparse.Namespace) -> list[sentences.Example]:

@@ -20,10 +20,23 @@ from demo.runs.engine import Case, Experiment, Frame, run, set_up
 
 # What people try: the default place and attack most, and everything else sometimes.
 PLACES = (
-    ("query", 2), ("query", 0), ("query", 4), ("key", 1), ("key", 3), ("value", 0), ("value", 3), ("layer", 1),
-    ("attention-output", 1), ("attention-output", 4), ("ffn-in", 2), ("ffn-in", 5), ("ffn-out", 1), ("ffn-out", 4),
-    ("layer", 4), ("all", 0),
-)  # fmt: skip
+    ("query", 2),
+    ("query", 0),
+    ("query", 4),
+    ("key", 1),
+    ("key", 3),
+    ("value", 0),
+    ("value", 3),
+    ("layer", 1),
+    ("attention-output", 1),
+    ("attention-output", 4),
+    ("ffn-in", 2),
+    ("ffn-in", 5),
+    ("ffn-out", 1),
+    ("ffn-out", 4),
+    ("layer", 4),
+    ("all", 0),
+)
 ATTACKS = ("best",) * 6 + ("tag", "cosine", "dlg", "grab")
 DEFENSES = ((),) * 6 + (("noise=1e-6",), ("noise=1e-4",), ("prune=0.9",), ("round=int8",))
 DROPOUT = (0.0,) * 8 + (0.1, 0.1)
@@ -50,11 +63,17 @@ def diet(examples: Sequence[Example], count: int, seconds: float, seed: int = 0)
         slice, layer = chance.choice(PLACES)
         found.append(
             Experiment(
-                example.sentence, (example.label,), slice=slice, layers=() if slice == "all" else (layer,),
-                attack=chance.choice(ATTACKS), seconds=seconds, seed=chance.randrange(100),
-                dropout=chance.choice(DROPOUT), defenses=tuple(map(parse, chance.choice(DEFENSES))),
+                example.sentence,
+                (example.label,),
+                slice=slice,
+                layers=() if slice == "all" else (layer,),
+                attack=chance.choice(ATTACKS),
+                seconds=seconds,
+                seed=chance.randrange(100),
+                dropout=chance.choice(DROPOUT),
+                defenses=tuple(map(parse, chance.choice(DEFENSES))),
             )
-        )  # fmt: skip
+        )
     return found
 
 

@@ -57,11 +57,14 @@ CLAIMS = {
     ),
     "last": Claim("One matrix of the last layer", tuple(_on(part, 5) for part in COMPONENTS)),
     "long": Claim(
-        "15 to 20 tokens", (_on("all", seconds=120), _on("layer", 3, seconds=120), _on("query", 2, seconds=120)),
-        words=(1, 99), tokens=(15, 20),
+        "15 to 20 tokens",
+        (_on("all", seconds=120), _on("layer", 3, seconds=120), _on("query", 2, seconds=120)),
+        words=(1, 99),
+        tokens=(15, 20),
     ),
     "random": Claim(
-        "Random weights, everything", tuple(_on("all", model=m, weights=_RANDOM) for m in ("tinybert4", "tinybert6")),
+        "Random weights, everything",
+        tuple(_on("all", model=m, weights=_RANDOM) for m in ("tinybert4", "tinybert6")),
         by=lambda row: str(row["model"]),
     ),
     "papers": Claim(
@@ -70,17 +73,20 @@ CLAIMS = {
             _on("all", attack=name, seconds=20, model="tinybert4", weights=_RANDOM)
             for name in ("dlg", "tag", "cosine", "search")
         ),
-        sentences=10, by=lambda row: str(row["attack"]),
+        sentences=10,
+        by=lambda row: str(row["attack"]),
     ),
     "dropout": Claim(
         "Robust span check through dropout",
         tuple(_on(part, 0, attack="robust-span", dropout=p) for part in _SPAN_PARTS for p in (0.1, 0.2, 0.3, 0.4)),
-        sentences=30, by=_dropped,
+        sentences=30,
+        by=_dropped,
     ),
     "dropout-deep": Claim(
         "The search through dropout, in deeper layers",
         tuple(_on(part, k, dropout=rate) for part, k in (("layer", 3), ("query", 2)) for rate in (0.1, 0.3)),
-        sentences=10, by=_dropped,
+        sentences=10,
+        by=_dropped,
     ),
     "grab": Claim(
         "GRAB on everything but the frozen embeddings",
@@ -89,7 +95,8 @@ CLAIMS = {
             for rate in (0.1, 0.3)
             for settings in ((), (("start", "noise"),), (("start", "noise"), ("masks", False)))
         ),
-        sentences=10, by=lambda row: f"dropout {row['dropout']}, {_changes(row)}",
+        sentences=10,
+        by=lambda row: f"dropout {row['dropout']}, {_changes(row)}",
     ),
     "grab-parts": Claim(
         "GRAB on one layer, and on one matrix",
@@ -98,7 +105,8 @@ CLAIMS = {
             for part, k in (("layer", 3), ("query", 2))
             for rate in (0.1, 0.3)
         ),
-        sentences=10, by=_dropped,
+        sentences=10,
+        by=_dropped,
     ),
     **{
         f"batch-{size}": Claim(
@@ -106,7 +114,7 @@ CLAIMS = {
         )
         for size in (2, 4, 8)
     },
-}  # fmt: skip
+}
 
 
 def table(rows: Sequence[Row], by: Callable[[Row], str]) -> str:

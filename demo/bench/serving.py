@@ -41,9 +41,12 @@ def served(
         log = Path(kept) / "log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, str(APP), "--port", str(port), *arguments], cwd=folder, stdout=output, stderr=output,
+                [sys.executable, str(APP), "--port", str(port), *arguments],
+                cwd=folder,
+                stdout=output,
+                stderr=output,
                 env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
-            )  # fmt: skip
+            )
         server = Server(f"http://127.0.0.1:{port}/", process, log)
         try:
             wait(server)

@@ -70,6 +70,9 @@ def _stream(client: Client, experiment: Experiment) -> Iterator[tuple[float, Mes
 
 def _arguments(experiment: Experiment) -> dict[str, Any]:
     return {
-        "sentence": experiment.sentence, "slice": experiment.slice, "layers": list(experiment.layers),
-        "attack": experiment.attack, "seconds": experiment.seconds,
-    }  # fmt: skip
+        "sentence": experiment.sentence,
+        "slice": experiment.slice,
+        "layers": list(experiment.layers),
+        "attack": experiment.attack,
+        "seconds": experiment.seconds,
+    }

@@ -25,11 +25,20 @@ STUDIES: dict[str, tuple[Defense, ...]] = {
     "defenses": tuple(
         parse(text)
         for text in (
-            "prune=0.5", "prune=0.9", "prune=0.99", "mask=0.5", "mask=0.9", "round=fp16", "round=int8", "sign",
-            "average=2", "average=4", "average=8",
+            "prune=0.5",
+            "prune=0.9",
+            "prune=0.99",
+            "mask=0.5",
+            "mask=0.9",
+            "round=fp16",
+            "round=int8",
+            "sign",
+            "average=2",
+            "average=4",
+            "average=8",
         )
     ),
-}  # fmt: skip
+}
 EXPOSED: tuple[tuple[str, tuple[int, ...]], ...] = (("all", ()), ("layer", (3,)), ("value", (0,)))
 FIGURES = ("sentences", "exact", "recover", "rouge1", "rouge2", "cosine", "seconds")
 HEADERS = {"dp": ("slice", "sigma", "epsilon", *FIGURES), "defenses": ("slice", "defense", *FIGURES)}
@@ -38,10 +47,8 @@ HEADERS = {"dp": ("slice", "sigma", "epsilon", *FIGURES), "defenses": ("slice", 
 def make(name: str, examples: Sequence[Example], seconds: float, out: str) -> Path:
     """Every slice under every defense; resumes from `out`."""
     rows = [
-        line_of(part, layers, defense, examples, seconds, out)
-        for part, layers in EXPOSED
-        for defense in STUDIES[name]
-    ]  # fmt: skip
+        line_of(part, layers, defense, examples, seconds, out) for part, layers in EXPOSED for defense in STUDIES[name]
+    ]
     return write(name, [HEADERS[name], *rows])
 
 

@@ -70,7 +70,8 @@ _TAG_COLUMNS = ("recover %", "ROUGE-1", "ROUGE-2", "ROUGE-L")
 
 TABLES = {
     "tag2": Table(
-        "Larger models leak more?", _TAG.format("Table II"),
+        "Larger models leak more?",
+        _TAG.format("Table II"),
         "The whole gradient; RTE, SST-2 and CoLA mixed. Ours: random weights (normal, 0.02), a short budget on a CPU "
         "instead of 1000 steps on a GPU.",
         (*_TAG_COLUMNS, "seconds"),
@@ -85,7 +86,8 @@ TABLES = {
         ),
     ),
     "tag4": Table(
-        "How the weights are drawn", _TAG.format("Table IV"),
+        "How the weights are drawn",
+        _TAG.format("Table IV"),
         "TinyBERT6, the whole gradient. The paper has one GLUE sentence; ours are CoLA's first of at most ten words.",
         _TAG_COLUMNS,
         tuple(
@@ -101,7 +103,8 @@ TABLES = {
         ),
     ),
     "tag5": Table(
-        "Pretrained or not", _TAG.format("Table V"),
+        "Pretrained or not",
+        _TAG.format("Table V"),
         "TinyBERT6, the whole gradient. Where its pretrained weights are out of reach, the embedded MiniLM, pretrained "
         "too, stands in a line of its own.",
         _TAG_COLUMNS,
@@ -114,7 +117,8 @@ TABLES = {
         ),
     ),
     "tag6": Table(
-        "Long and short sentences", _TAG.format("Table VI"),
+        "Long and short sentences",
+        _TAG.format("Table VI"),
         "TinyBERT6 with random weights, the whole gradient: RTE above 50 words, CoLA within ten.",
         _TAG_COLUMNS,
         (
@@ -134,7 +138,12 @@ TABLES = {
             *(
                 Line(f"{part} {layer}", (None,) * 3, _minilm(part, layer))
                 for part, layer in (
-                    ("layer", 3), ("query", 3), ("key", 3), ("value", 3), ("attention-output", 3), ("ffn-in", 3),
+                    ("layer", 3),
+                    ("query", 3),
+                    ("key", 3),
+                    ("value", 3),
+                    ("attention-output", 3),
+                    ("ffn-in", 3),
                     ("ffn-out", 3),
                 )
             ),
@@ -157,7 +166,7 @@ TABLES = {
         ),
         attacks=(("best", "best"),),
     ),
-}  # fmt: skip
+}
 
 
 def make(name: str, data: Path, limit: int, seconds: float, out: str) -> Path:

@@ -132,8 +132,13 @@ class Average(Defense):
 
 
 DEFENSES: dict[str, type[Defense]] = {
-    "noise": Noise, "prune": Prune, "mask": Mask, "round": Round, "sign": Sign, "average": Average,
-}  # fmt: skip
+    "noise": Noise,
+    "prune": Prune,
+    "mask": Mask,
+    "round": Round,
+    "sign": Sign,
+    "average": Average,
+}
 
 
 def defended(

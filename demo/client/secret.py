@@ -13,11 +13,17 @@ from demo.victim.model import Model
 MOST_DROPOUT = 0.4
 MOST_SENTENCES = 8
 STRANGERS = (  # what other clients train on, where their gradients are averaged with ours: sentence, label
-    ("The bakery opens at seven.", 1), ("My sister plays the cello.", 0), ("Rain fell on the tents all night.", 1),
-    ("He sold his old bicycle yesterday.", 0), ("The ferry leaves from the north pier.", 1),
-    ("Nobody answered the door.", 0), ("Her garden is full of roses.", 1), ("The meeting was moved to Friday.", 0),
-    ("Our cat sleeps on the piano.", 1), ("They painted the kitchen green.", 0),
-)  # fmt: skip
+    ("The bakery opens at seven.", 1),
+    ("My sister plays the cello.", 0),
+    ("Rain fell on the tents all night.", 1),
+    ("He sold his old bicycle yesterday.", 0),
+    ("The ferry leaves from the north pier.", 1),
+    ("Nobody answered the door.", 0),
+    ("Her garden is full of roses.", 1),
+    ("The meeting was moved to Friday.", 0),
+    ("Our cat sleeps on the piano.", 1),
+    ("They painted the kitchen green.", 0),
+)
 
 
 @dataclass(frozen=True, eq=False)

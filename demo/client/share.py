@@ -13,9 +13,14 @@ from demo.victim.slices import Piece
 
 
 def share(
-    model: Model, secret: Secret, pieces: Sequence[Piece], length: bool = True, label: bool = True,
-    defenses: Sequence[Defense] = (), seed: int = 0,
-) -> Leak:  # fmt: skip
+    model: Model,
+    secret: Secret,
+    pieces: Sequence[Piece],
+    length: bool = True,
+    label: bool = True,
+    defenses: Sequence[Defense] = (),
+    seed: int = 0,
+) -> Leak:
     """What the client sends: the chosen pieces, and whether the attacker is told the lengths and the labels.
 
     Where clients are averaged, the leak is that of a batch in which our sentence is the first.

@@ -81,9 +81,14 @@ def readings(experiment: Experiment) -> Iterator[Reading]:
         )
         for frame in run(experiment, case):
             reading = replace(
-                reading, recover_rate=frame.scores.recover_rate, exact=frame.scores.exact, certified=frame.certified,
-                rouge1=frame.scores.rouge1, seconds=frame.snapshot.seconds, text=told_apart(case, frame),
-            )  # fmt: skip
+                reading,
+                recover_rate=frame.scores.recover_rate,
+                exact=frame.scores.exact,
+                certified=frame.certified,
+                rouge1=frame.scores.rouge1,
+                seconds=frame.snapshot.seconds,
+                text=told_apart(case, frame),
+            )
             yield reading
 
 

@@ -25,8 +25,12 @@ from demo.victim.slices import SLICES
 
 NO_DEFENSE = "none"
 UNSEEN = (  # the map of words and the curve of each attack's score, which a comparison does not show
-    "points", "truth_points", "background", "variance", "objectives",
-)  # fmt: skip
+    "points",
+    "truth_points",
+    "background",
+    "variance",
+    "objectives",
+)
 
 
 @dataclass(frozen=True)
@@ -77,10 +81,14 @@ def changed(base: Experiment, change: Change) -> Experiment:
     if change.defense is not None:
         defenses = () if change.defense == NO_DEFENSE else (parse(change.defense),)
     return replace(
-        base, slice=slice, layers=layers if SLICES[slice].of_layer else (), attack=attack, defenses=defenses,
+        base,
+        slice=slice,
+        layers=layers if SLICES[slice].of_layer else (),
+        attack=attack,
+        defenses=defenses,
         settings=base.settings if attack == base.attack else (),  # settings are of one attack
         dropout=base.dropout if change.dropout is None else change.dropout,
-    )  # fmt: skip
+    )
 
 
 def comparison(a: Experiment, b: Experiment, gap: float = GAP) -> Iterator[Message]:

@@ -25,9 +25,11 @@ RECENT = len(COMPONENTS)  # readings that tell how long the next ones will take
 
 
 def reports(
-    title: str, experiments: Sequence[Experiment], gap: float = GAP,
+    title: str,
+    experiments: Sequence[Experiment],
+    gap: float = GAP,
     survey: Callable[[Sequence[Experiment]], Iterator[Reading]] = survey,
-) -> Iterator[Report]:  # fmt: skip
+) -> Iterator[Report]:
     """The survey as the screen sees it; closing the generator stops it."""
     done: list[Reading] = []
     about = {

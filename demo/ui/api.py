@@ -67,9 +67,25 @@ def endpoint(limits: Limits, device: str | None, visitors: Visitors) -> Callable
         """
         try:
             experiment = experiment_from(
-                limits, sentence, labels, model, weights, scale, slice, layers, attack, knows_length, knows_label,
-                seconds, seed, settings or {}, dropout, frozen_embeddings, written(defenses), device,
-            )  # fmt: skip
+                limits,
+                sentence,
+                labels,
+                model,
+                weights,
+                scale,
+                slice,
+                layers,
+                attack,
+                knows_length,
+                knows_label,
+                seconds,
+                seed,
+                settings or {},
+                dropout,
+                frozen_embeddings,
+                written(defenses),
+                device,
+            )
             visitors.admit(request)
         except ValueError as problem:
             raise gr.Error(str(problem), print_exception=False) from None

@@ -36,11 +36,25 @@ LONGEST = 4  # a batch has at most the tokens of so many sentences of the larges
 
 
 def experiment_from(
-    limits: Limits, sentence: str, labels: Sequence[int], model: str, weights: str | None, scale: float, slice: str,
-    layers: Sequence[int], attack: str, knows_length: bool, knows_label: bool, seconds: float, seed: int,
-    settings: Mapping[str, Any], dropout: float | None, frozen_embeddings: bool,
-    defenses: Mapping[str, Mapping[str, Any]], device: str | None = None,
-) -> Experiment:  # fmt: skip
+    limits: Limits,
+    sentence: str,
+    labels: Sequence[int],
+    model: str,
+    weights: str | None,
+    scale: float,
+    slice: str,
+    layers: Sequence[int],
+    attack: str,
+    knows_length: bool,
+    knows_label: bool,
+    seconds: float,
+    seed: int,
+    settings: Mapping[str, Any],
+    dropout: float | None,
+    frozen_embeddings: bool,
+    defenses: Mapping[str, Mapping[str, Any]],
+    device: str | None = None,
+) -> Experiment:
     """Loose values -> a checked experiment."""
     kinds = (("sentence", sentence, str), ("labels", labels, Sequence), ("layers", layers, Sequence))
     for name, value, kind in (*kinds, ("settings", settings, Mapping), ("defenses", defenses, Mapping)):
@@ -61,13 +75,23 @@ def experiment_from(
     check_batch(limits, outline(model), sentence)
     chosen = tuple(sorted({int(layer) for layer in layers})) if SLICES[slice].of_layer else ()
     return Experiment(
-        sentence, tuple(int(label) for label in labels), model,
-        Weights(weights, clamp(scale, 1e-3, 1.0)) if weights else None, slice, chosen, attack, bool(knows_length),
-        bool(knows_label), clamp(seconds, 1.0, limits.seconds), seed=int(clamp(seed, 0, 2**31 - 1)), device=device,
+        sentence,
+        tuple(int(label) for label in labels),
+        model,
+        Weights(weights, clamp(scale, 1e-3, 1.0)) if weights else None,
+        slice,
+        chosen,
+        attack,
+        bool(knows_length),
+        bool(knows_label),
+        clamp(seconds, 1.0, limits.seconds),
+        seed=int(clamp(seed, 0, 2**31 - 1)),
+        device=device,
         settings=clamped(ATTACKS[attack], settings),
         dropout=None if dropout is None else clamp(dropout, 0.0, MOST_DROPOUT),
-        frozen_embeddings=bool(frozen_embeddings), defenses=defenses_from(defenses),
-    )  # fmt: skip
+        frozen_embeddings=bool(frozen_embeddings),
+        defenses=defenses_from(defenses),
+    )
 
 
 def check_batch(limits: Limits, model: Model, text: str) -> list[list[str]]:

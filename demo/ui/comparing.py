@@ -61,9 +61,12 @@ def compare_tab(controls: Controls, limits: Limits, device: str | None) -> Run:
     with gr.Row(elem_classes="ls-sides"):
         sides = [menus(side, change) for side, change in zip("AB", READY[first], strict=True)]
     picture = gr.HTML(
-        "", html_template='<div class="ls-stage ls-two"></div>', js_on_load=SCRIPT, apply_default_css=False,
+        "",
+        html_template='<div class="ls-stage ls-two"></div>',
+        js_on_load=SCRIPT,
+        apply_default_css=False,
         elem_id="compare",
-    )  # fmt: skip
+    )
     every = [*sides[0], *sides[1]]
 
     def stream(seconds: float, *values: Any) -> Generator[Message]:
@@ -106,12 +109,16 @@ def menus(side: str, change: Change) -> list[gr.Dropdown]:
         with gr.Row():
             return [
                 gr.Dropdown(
-                    [AS_IT_IS, *those], value=value, label=name, min_width=110, scale=WIDTHS.get(name, 2),
+                    [AS_IT_IS, *those],
+                    value=value,
+                    label=name,
+                    min_width=110,
+                    scale=WIDTHS.get(name, 2),
                     elem_id=f"{name.split()[-1].lower()}-{side}",
                     allow_custom_value=name == "Defense",  # any strength may be typed
                 )
                 for (name, those), value in zip(choices, shown(change), strict=True)
-            ]  # fmt: skip
+            ]
 
 
 def layer_menu(model: str) -> gr.Dropdown:
@@ -133,6 +140,9 @@ def change_of(slice: Any, layer: Any, attack: Any, defense: Any, dropout: Any) -
     if attack is not None and attack not in ATTACKS:
         raise ValueError(f"unknown attack {str(attack)[:40]!r}: choose one of {', '.join(ATTACKS)}")
     return Change(
-        str(slice)[:40] if slice else None, layer, attack, str(defense).strip()[:40] if defense else None,
+        str(slice)[:40] if slice else None,
+        layer,
+        attack,
+        str(defense).strip()[:40] if defense else None,
         None if dropout is None else clamp(dropout, 0.0, MOST_DROPOUT),
-    )  # fmt: skip
+    )

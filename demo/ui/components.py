@@ -42,9 +42,12 @@ def drawing(value: str, **kwargs: Any) -> gr.HTML:
 def survey(script: str, screen: str, **kwargs: Any) -> gr.HTML:
     """The map or the sweep: its value is the latest report, and a picked place is told by its `select` event."""
     return gr.HTML(
-        "", html_template='<div class="ls-survey"></div>', apply_default_css=False,
-        js_on_load=SURVEY_JS.replace("SCRIPT", script).replace("SCREEN", screen), **kwargs,
-    )  # fmt: skip
+        "",
+        html_template='<div class="ls-survey"></div>',
+        apply_default_css=False,
+        js_on_load=SURVEY_JS.replace("SCRIPT", script).replace("SCREEN", screen),
+        **kwargs,
+    )
 
 
 def links(**kwargs: Any) -> gr.HTML:
@@ -57,17 +60,23 @@ def links(**kwargs: Any) -> gr.HTML:
 def examples(sentences: Mapping[str, str], **kwargs: Any) -> gr.HTML:
     """Sentences to tap, and the way back to one's own: what else belongs to the box above them."""
     return gr.HTML(
-        json.dumps(sentences), html_template='<div class="ls-examples"></div>', js_on_load=SENTENCE_JS,
-        apply_default_css=False, **kwargs,
-    )  # fmt: skip
+        json.dumps(sentences),
+        html_template='<div class="ls-examples"></div>',
+        js_on_load=SENTENCE_JS,
+        apply_default_css=False,
+        **kwargs,
+    )
 
 
 def shown(**kwargs: Any) -> gr.HTML:
     """Says what the stage shows, where it is not what the controls ask for. Its value is what these ask for."""
     return gr.HTML(
-        "", html_template='<div class="ls-shown-note" role="status"></div>', js_on_load=SHOWN_JS,
-        apply_default_css=False, **kwargs,
-    )  # fmt: skip
+        "",
+        html_template='<div class="ls-shown-note" role="status"></div>',
+        js_on_load=SHOWN_JS,
+        apply_default_css=False,
+        **kwargs,
+    )
 
 
 # `element` holds the template's div; a message that comes before the script has loaded waits for it. The stage is on
@@ -225,9 +234,11 @@ def head() -> str:
     """Styles, and what the browser should fetch at once: the recording and every script."""
     files = sorted([*ASSETS.glob("*.js"), *ASSETS.glob("*/*.js")])
     scripts = [file.relative_to(ASSETS).as_posix() for file in files]
-    return "\n".join([
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        *(f'<link rel="stylesheet" href="static/assets/{name}">' for name in STYLES),
-        *(f'<link rel="modulepreload" href="static/assets/{name}">' for name in scripts),
-        '<link rel="preload" href="static/assets/recordings/default.json" as="fetch" crossorigin="anonymous">',
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            *(f'<link rel="stylesheet" href="static/assets/{name}">' for name in STYLES),
+            *(f'<link rel="modulepreload" href="static/assets/{name}">' for name in scripts),
+            '<link rel="preload" href="static/assets/recordings/default.json" as="fetch" crossorigin="anonymous">',
+        ]
+    )

@@ -58,10 +58,21 @@ class Controls:
     def values(self) -> list[Any]:
         """What makes an experiment, in the order that `experiment_of` takes."""
         return [
-            self.sentence, self.label, self.model, self.weights, self.scale, self.drawing, self.attack, self.knows,
-            self.seconds, self.seed, self.dropout, self.frozen, *self.defending.values,
+            self.sentence,
+            self.label,
+            self.model,
+            self.weights,
+            self.scale,
+            self.drawing,
+            self.attack,
+            self.knows,
+            self.seconds,
+            self.seed,
+            self.dropout,
+            self.frozen,
+            *self.defending.values,
             *self.own,
-        ]  # fmt: skip
+        ]
 
 
 def client_side(limits: Limits, model: str, note: str) -> Controls:
@@ -69,9 +80,13 @@ def client_side(limits: Limits, model: str, note: str) -> Controls:
     gr.Markdown("## The client <small>private</small>", elem_classes="ls-side")
     with gr.Column(elem_id="secret"):
         sentence = gr.Textbox(
-            DEFAULT.sentence, label="The secret sentence", lines=2, max_lines=8, elem_id="sentence",
+            DEFAULT.sentence,
+            label="The secret sentence",
+            lines=2,
+            max_lines=8,
+            elem_id="sentence",
             placeholder="Type a sentence: Enter attacks, Shift+Enter adds a line",
-        )  # fmt: skip
+        )
         preset = components.examples(PRESETS, elem_id="preset")
     said = gr.Markdown(note, elem_id="said", elem_classes="ls-note")
     with gr.Row():
@@ -82,16 +97,24 @@ def client_side(limits: Limits, model: str, note: str) -> Controls:
     label = gr.Radio([*LABELS, TURNS], value=DEFAULT.labels[0], label="Label the client trains on", elem_id="label")
     with gr.Accordion(TRAINING, open=False, elem_id="how") as how:
         dropout = gr.Slider(
-            0, MOST_DROPOUT, DEFAULT.dropout, step=0.05, label="Dropout", elem_id="dropout",
+            0,
+            MOST_DROPOUT,
+            DEFAULT.dropout,
+            step=0.05,
+            label="Dropout",
+            elem_id="dropout",
             info="eval mode at 0; BERT's own is 0.1",
-        )  # fmt: skip
+        )
         frozen = gr.Checkbox(
             DEFAULT.frozen_embeddings, label="Embeddings frozen (their gradient is not shared)", elem_id="frozen"
         )
         batch = gr.Dropdown(
-            list(range(1, MOST_SENTENCES + 1)), value=1, label="Sentences in the batch", elem_id="batch",
+            list(range(1, MOST_SENTENCES + 1)),
+            value=1,
+            label="Sentences in the batch",
+            elem_id="batch",
             info="one a line in the box above (Shift+Enter)",
-        )  # fmt: skip
+        )
     with gr.Row():
         names = [(MODELS[name].title, name) for name in limits.models]
         which = gr.Dropdown(names, value=model, label="Model", elem_id="model")
@@ -110,9 +133,31 @@ def client_side(limits: Limits, model: str, note: str) -> Controls:
             scale = gr.Number(0.02, label="Scale of random weights", minimum=1e-3, maximum=1)
         groups, own = settings_controls()
     return Controls(
-        sentence, said, go, stop, copy, links, preset, label, how, dropout, frozen, batch, which, weights, drawing,
-        attack, seconds, about, knows, seed, scale, groups, own, defending,
-    )  # fmt: skip
+        sentence,
+        said,
+        go,
+        stop,
+        copy,
+        links,
+        preset,
+        label,
+        how,
+        dropout,
+        frozen,
+        batch,
+        which,
+        weights,
+        drawing,
+        attack,
+        seconds,
+        about,
+        knows,
+        seed,
+        scale,
+        groups,
+        own,
+        defending,
+    )
 
 
 def experiment_of(values: tuple[Any, ...], limits: Limits, device: str | None) -> Experiment:
@@ -125,9 +170,24 @@ def experiment_of(values: tuple[Any, ...], limits: Limits, device: str | None) -
     told = ("length" in knows, "label" in knows) if isinstance(knows, list) else (False, False)
     labels = labels_for(label, sentence if isinstance(sentence, str) else "")
     return experiment_from(
-        limits, sentence, labels, model, weights, scale, slice, layers, attack, *told, seconds, seed, settings, dropout,
-        frozen, chosen(rest[:DEFENDED]), device,
-    )  # fmt: skip
+        limits,
+        sentence,
+        labels,
+        model,
+        weights,
+        scale,
+        slice,
+        layers,
+        attack,
+        *told,
+        seconds,
+        seed,
+        settings,
+        dropout,
+        frozen,
+        chosen(rest[:DEFENDED]),
+        device,
+    )
 
 
 def control_values(experiment: Experiment) -> list[Any]:
@@ -144,11 +204,21 @@ def control_values(experiment: Experiment) -> list[Any]:
         for field in settings_of(ATTACKS[name])
     ]
     return [
-        experiment.sentence, label, experiment.model,
-        weights.kind if weights else MODELS[experiment.model].default, weights.scale if weights else 0.02, drawing,
-        experiment.attack, [what for what, so in told.items() if so], experiment.seconds, experiment.seed,
-        experiment.dropout, experiment.frozen_embeddings, *values_of(experiment.defenses), *settings,
-    ]  # fmt: skip
+        experiment.sentence,
+        label,
+        experiment.model,
+        weights.kind if weights else MODELS[experiment.model].default,
+        weights.scale if weights else 0.02,
+        drawing,
+        experiment.attack,
+        [what for what, so in told.items() if so],
+        experiment.seconds,
+        experiment.seed,
+        experiment.dropout,
+        experiment.frozen_embeddings,
+        *values_of(experiment.defenses),
+        *settings,
+    ]
 
 
 def labels_for(choice: int | str, sentence: str) -> list[int]:

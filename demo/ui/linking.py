@@ -18,9 +18,19 @@ from demo.ui.links import HIDEABLE, VIEW, fields, from_query, to_query
 from demo.ui.notes import QUICKLY
 
 SIMPLE = (  # the controls before those of defenses and attacks, in the order of `Controls.values`
-    "sentence", "label", "model", "weights", "scale", "drawing", "attack", "knows", "seconds", "seed", "dropout",
+    "sentence",
+    "label",
+    "model",
+    "weights",
+    "scale",
+    "drawing",
+    "attack",
+    "knows",
+    "seconds",
+    "seed",
+    "dropout",
     "frozen",
-)  # fmt: skip
+)
 
 # Runs before Gradio asks anything of the server. A link that differs only behind the # does not load the page anew, so
 # that what was typed and what was run stay within reach.

@@ -25,8 +25,11 @@ QUICK = 50e6  # parameters of models that take a training step in a moment
 MOMENT = 1.0  # seconds that a note is worth
 CHANGED_JS = "() => { window.leakscopeSentence?.changed(); }"
 QUICKLY: dict[str, Any] = {  # how events run that answer at once
-    "show_progress": "hidden", "api_visibility": "private", "queue": False, "trigger_mode": "always_last",
-}  # fmt: skip
+    "show_progress": "hidden",
+    "api_visibility": "private",
+    "queue": False,
+    "trigger_mode": "always_last",
+}
 EACH = QUICKLY | {
     "trigger_mode": "multiple"
 }  # for what is told with the event: Gradio forgets it of one that it puts off
@@ -54,9 +57,12 @@ def connect_notes(controls: Controls, shown: gr.HTML, limits: Limits, device: st
     dropout, frozen = controls.dropout, controls.frozen
     controls.sentence.change(None, js=CHANGED_JS, api_visibility="private")
     gr.on(
-        [controls.sentence.change, model.change], lambda text, model: sentence_note(limits, model, text),
-        [controls.sentence, model], controls.said, **QUICKLY,
-    )  # fmt: skip
+        [controls.sentence.change, model.change],
+        lambda text, model: sentence_note(limits, model, text),
+        [controls.sentence, model],
+        controls.said,
+        **QUICKLY,
+    )
     batch.input(resized, [controls.sentence, batch], controls.sentence, **QUICKLY)
     controls.sentence.change(lines_of, controls.sentence, batch, **QUICKLY)
     gr.on(
@@ -65,9 +71,14 @@ def connect_notes(controls: Controls, shown: gr.HTML, limits: Limits, device: st
     gr.on([model.change, drawing.input, frozen.change], redrawn, [model, drawing, frozen], drawing, **QUICKLY)
     model.input(weight_menu, model, controls.weights, **QUICKLY)  # a link sets both
     choices = [
-        attack.change, drawing.change, controls.weights.change, dropout.change, frozen.change, batch.change,
+        attack.change,
+        drawing.change,
+        controls.weights.change,
+        dropout.change,
+        frozen.change,
+        batch.change,
         *(control.change for control in controls.defending.values),
-    ]  # fmt: skip
+    ]
     gr.on(
         [*choices, controls.sentence.change, model.change, controls.scale.change],
         asked,

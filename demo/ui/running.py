@@ -25,8 +25,11 @@ from demo.ui.limits import Visitors
 DEVICE = "attack"  # one running attack per device: page and API wait in the same line
 MOST_VISITORS = 2000  # whose latest ticket is known
 AT_ONCE: dict[str, Any] = {
-    "queue": False, "show_progress": "hidden", "trigger_mode": "multiple", "api_visibility": "private",
-}  # fmt: skip
+    "queue": False,
+    "show_progress": "hidden",
+    "trigger_mode": "multiple",
+    "api_visibility": "private",
+}
 RUNS_JS = "async () => (await import(new URL('static/assets/runs.js', document.baseURI))).ACT('SCREEN')"
 
 
@@ -72,9 +75,15 @@ def connect_runs(page: gr.Blocks, runs: Sequence[Run], visitors: Visitors) -> No
             RUNS_JS.replace("ACT", act).replace("SCREEN", run.screen) for act in ("start", "stop", "gone")
         )
         running = ticket.change(
-            admitted(run, visitors, latest), [*run.inputs, ticket], run.picture, show_progress="hidden",
-            concurrency_id=DEVICE, concurrency_limit=1, trigger_mode="multiple", api_visibility="private",
-        )  # fmt: skip
+            admitted(run, visitors, latest),
+            [*run.inputs, ticket],
+            run.picture,
+            show_progress="hidden",
+            concurrency_id=DEVICE,
+            concurrency_limit=1,
+            trigger_mode="multiple",
+            api_visibility="private",
+        )
         running.failure(None, js=gone, api_visibility="private")  # an error, or a line that is full
         gr.on(run.starts, claimed, ticket, ticket, js=start, **AT_ONCE)
         run.stop.click(stopped, ticket, None, js=stop, **AT_ONCE)

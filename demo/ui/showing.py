@@ -58,9 +58,12 @@ def results_tab(tab: gr.Tab) -> None:
     """Read anew whenever the tab is opened, so that a finished measurement shows."""
     gr.Markdown(RESULTS, elem_classes="ls-intro")
     picture = gr.HTML(
-        "", html_template='<div class="ls-survey ls-results"></div>', js_on_load=SCRIPT, apply_default_css=False,
+        "",
+        html_template='<div class="ls-survey ls-results"></div>',
+        js_on_load=SCRIPT,
+        apply_default_css=False,
         elem_id="results",
-    )  # fmt: skip
+    )
     tab.select(lambda: json.dumps(results()), None, picture, **QUICKLY)
 
 
@@ -68,11 +71,14 @@ def results() -> list[dict[str, Any]]:
     """Every table, with its cells where it was made."""
     papers: list[dict[str, Any]] = [
         {
-            "name": name, "title": table.title, "source": table.source, "about": table.about,
+            "name": name,
+            "title": table.title,
+            "source": table.source,
+            "about": table.about,
             "command": f"{COMMAND} tables --data FOLDER --out tables.jsonl --only {name}",
         }
         for name, table in TABLES.items()
-    ]  # fmt: skip
+    ]
     return [table | found(table["name"]) for table in [NOISE, OTHERS, *papers]]
 
 

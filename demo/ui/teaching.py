@@ -49,17 +49,23 @@ import(new URL('static/assets/lesson/list.js', document.baseURI)).then(({ list }
 def lesson_panel() -> gr.HTML:
     """Above the stage; empty until a lesson is opened. `select` tells that there is another step, or none any more."""
     return gr.HTML(
-        for_the_page(), html_template='<div class="ls-lesson" hidden></div>', js_on_load=PANEL_JS,
-        apply_default_css=False, elem_id="lesson",
-    )  # fmt: skip
+        for_the_page(),
+        html_template='<div class="ls-lesson" hidden></div>',
+        js_on_load=PANEL_JS,
+        apply_default_css=False,
+        elem_id="lesson",
+    )
 
 
 def lessons_tab(controls: Controls, panel: gr.HTML, tabs: gr.Tabs, limits: Limits) -> None:
     gr.Markdown(ABOUT, elem_classes="ls-intro")
     listed = gr.HTML(
-        for_the_page(), html_template='<div class="ls-lessons"></div>', js_on_load=LIST_JS, apply_default_css=False,
+        for_the_page(),
+        html_template='<div class="ls-lessons"></div>',
+        js_on_load=LIST_JS,
+        apply_default_css=False,
         elem_id="lessons",
-    )  # fmt: skip
+    )
     walks = lessons()
 
     def taken(told: str) -> list[Any]:
@@ -91,11 +97,23 @@ def lessons_tab(controls: Controls, panel: gr.HTML, tabs: gr.Tabs, limits: Limit
 def experiment_for(controls: Mapping[str, Any], limits: Limits) -> Experiment:
     """What a step sets, over the page's own defaults -> a checked experiment."""
     asked: dict[str, Any] = {
-        "sentence": DEFAULT.sentence, "labels": DEFAULT.labels, "model": DEFAULT.model, "weights": None, "scale": 0.02,
-        "slice": DEFAULT.slice, "layers": DEFAULT.layers, "attack": DEFAULT.attack, "knows_length": True,
-        "knows_label": True, "seconds": limits.budget, "seed": DEFAULT.seed, "settings": {},
-        "dropout": DEFAULT.dropout, "frozen_embeddings": DEFAULT.frozen_embeddings, "defenses": [],
-    }  # fmt: skip
+        "sentence": DEFAULT.sentence,
+        "labels": DEFAULT.labels,
+        "model": DEFAULT.model,
+        "weights": None,
+        "scale": 0.02,
+        "slice": DEFAULT.slice,
+        "layers": DEFAULT.layers,
+        "attack": DEFAULT.attack,
+        "knows_length": True,
+        "knows_label": True,
+        "seconds": limits.budget,
+        "seed": DEFAULT.seed,
+        "settings": {},
+        "dropout": DEFAULT.dropout,
+        "frozen_embeddings": DEFAULT.frozen_embeddings,
+        "defenses": [],
+    }
     unknown = controls.keys() - asked
     if unknown:
         raise ValueError(f"there is no control {min(unknown)!r}: choose from {', '.join(asked)}")

@@ -53,10 +53,14 @@ class Bert(Anatomy):
     @classmethod
     def shaped(cls, layers: int, hidden: int, heads: int, ffn: int, vocabulary: int) -> "Bert":
         config = BertConfig(
-            vocab_size=vocabulary, hidden_size=hidden, num_hidden_layers=layers, intermediate_size=ffn,
-            num_attention_heads=heads, hidden_act="gelu",
+            vocab_size=vocabulary,
+            hidden_size=hidden,
+            num_hidden_layers=layers,
+            intermediate_size=ffn,
+            num_attention_heads=heads,
+            hidden_act="gelu",
             attn_implementation="eager",  # scaled_dot_product_attention has no double backward on CPU
-        )  # fmt: skip
+        )
         return cls(config)
 
     @classmethod

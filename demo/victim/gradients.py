@@ -59,9 +59,12 @@ class Defense:
 
 
 def gradient_of(
-    model: Model, sentences: Sequence[Tensor], labels: Sequence[int], pieces: Sequence[Piece],
+    model: Model,
+    sentences: Sequence[Tensor],
+    labels: Sequence[int],
+    pieces: Sequence[Piece],
     masks: Sequence[Masks] = (),
-) -> Gradient:  # fmt: skip
+) -> Gradient:
     """The gradient of the mean loss on a batch: the client's step, and how an attacker checks a guess."""
     classes = model.net.labels
     for label in labels if classes else ():
@@ -82,9 +85,13 @@ def gradient_of(
 
 
 def examples_of(
-    model: Model, sentences: Sequence[Tensor], labels: Sequence[int], pieces: Sequence[Piece],
-    defenses: Sequence[Defense], masks: Sequence[Masks] = (),
-) -> list[Gradient]:  # fmt: skip
+    model: Model,
+    sentences: Sequence[Tensor],
+    labels: Sequence[int],
+    pieces: Sequence[Piece],
+    defenses: Sequence[Defense],
+    masks: Sequence[Masks] = (),
+) -> list[Gradient]:
     """Each sentence's own gradient; of all parameters, where a defense looks at all of them."""
     needed = all_pieces(model) if any(defense.whole for defense in defenses) else pieces
     every = zip(sentences, labels, masks or [NONE] * len(sentences), strict=True)

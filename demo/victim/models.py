@@ -46,8 +46,14 @@ class Shape:
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 MODELS = {
     "minilm": Shape(
-        "MiniLM-L6", 6, 384, 12, 1536,
-        "sentence-transformers/all-MiniLM-L6-v2", MINILM_SHA256, default="pretrained",
+        "MiniLM-L6",
+        6,
+        384,
+        12,
+        1536,
+        "sentence-transformers/all-MiniLM-L6-v2",
+        MINILM_SHA256,
+        default="pretrained",
     ),
     # TAG, Table I. The paper prints 6 heads for TinyBERT4, but the released model has 12.
     "transformer": Shape("Transformer (2 encoder + 1 decoder layers)", 3, 100, 4, 200, family="encoder-decoder"),
@@ -55,7 +61,7 @@ MODELS = {
     "tinybert6": Shape("TinyBERT6", 6, 768, 12, 3072, "huawei-noah/TinyBERT_General_6L_768D"),
     "bert-base": Shape("BERT base", 12, 768, 12, 3072, "google-bert/bert-base-uncased"),
     "bert-large": Shape("BERT large", 24, 1024, 16, 4096, "google-bert/bert-large-uncased"),
-}  # fmt: skip
+}
 
 
 # Parameters of models that are kept beside the one in use: the default and a few small ones.

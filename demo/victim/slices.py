@@ -48,8 +48,11 @@ SLICES = {
     "encoder": Slice("every Transformer layer", "All layers, but neither embeddings nor head.", (LAYER,)),
     "layer": Slice("one Transformer layer", "All matrices, biases and norms of one layer.", (LAYER,), of_layer=True),
     "qkv": Slice(
-        "attention query + key + value", "The three matrices with which attention reads its input.",
-        ("query", "key", "value"), True, True,
+        "attention query + key + value",
+        "The three matrices with which attention reads its input.",
+        ("query", "key", "value"),
+        True,
+        True,
     ),
     "query": Slice("attention query", "Turns each token into what it looks for.", ("query",), True, True),
     "key": Slice("attention key", "Turns each token into what it can be found by.", ("key",), True, True),
@@ -60,10 +63,8 @@ SLICES = {
     "ffn-in": Slice("feed-forward in", "Widens each token before its non-linearity.", ("ffn-in",), True, True),
     "ffn-out": Slice("feed-forward out", "Narrows each token after its non-linearity.", ("ffn-out",), True, True),
     "head": Slice("pooler + classifier", "What turns the last state into a label.", (HEAD,)),
-    "embeddings": Slice(
-        "word + position embeddings", "The tables of word and position vectors.", ("word", "position")
-    ),
-}  # fmt: skip
+    "embeddings": Slice("word + position embeddings", "The tables of word and position vectors.", ("word", "position")),
+}
 
 
 def all_pieces(model: Model) -> list[Piece]:

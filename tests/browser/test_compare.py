@@ -53,8 +53,10 @@ def test_two_experiments_run_on_one_clock_to_their_end(page):
     wait_in(page, "d.state === 'done'")
     assert words(page, "A") == words(page, "B") == ["two", "dogs", "bark", "."]
     assert page.locator(".ls-two .ls-title").all_inner_texts() == [
-        "MiniLM-L6, pretrained · attention query of layer 0", "span", "search",
-    ]  # fmt: skip
+        "MiniLM-L6, pretrained · attention query of layer 0",
+        "span",
+        "search",
+    ]
     assert "every word in place after" in conclusion(page)
 
 

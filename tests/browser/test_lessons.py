@@ -25,8 +25,9 @@ def shown(page: Page, name: str, n: int) -> None:
             const { top, bottom } = part.getBoundingClientRect();
             return bottom > 0 && top < innerHeight && getComputedStyle(part).outlineStyle === 'solid';
         }""",
-        arg=[PLACES[step.point]], timeout=LONG,
-    )  # fmt: skip
+        arg=[PLACES[step.point]],
+        timeout=LONG,
+    )
     if step.frame == "last":
         wait_for(page, "+d.frames > 0 && +d.shown === +d.frames - 1")
     elif step.frame != "play":

@@ -10,16 +10,24 @@ from demo.bench.tables import TABLES
 
 BAD = "<img src=x onerror=window.hacked=1>"
 PAPER = {
-    "name": "tag4", "title": BAD, "source": f"{BAD} (https://example.org/paper)", "about": BAD, "command": BAD,
+    "name": "tag4",
+    "title": BAD,
+    "source": f"{BAD} (https://example.org/paper)",
+    "about": BAD,
+    "command": BAD,
     "header": ["how", "recover %", "sentences", "ours: TAG, recover %", "ours: TAG, median s", "ours: best, recover %"],
     "rows": [["normal", "41.6", "3", "20.0", "9.1", "100.0"], [BAD, "", "0", "not here: no network"]],
-}  # fmt: skip
+}
 NOISE = {
-    "name": "dp", "title": "Noise", "source": "no address", "about": "", "command": "",
+    "name": "dp",
+    "title": "Noise",
+    "source": "no address",
+    "about": "",
+    "command": "",
     "curve": {"group": 0, "x": 1, "y": 3, "hover": 2},
     "header": ["slice", "sigma", "epsilon", "exact"],
     "rows": [["all", "1e-06", "none", "100.0"], ["all", "0.5", "1.2", "0.0"], ["layer 3", "1e-06", "none", "90.0"]],
-}  # fmt: skip
+}
 MISSING = {**PAPER, "name": "tag9", "header": [], "rows": [], "command": "python -m measure"}
 
 
@@ -58,8 +66,12 @@ def test_our_columns_are_told_apart_and_text_stays_text(page):
     given(page)
     paper = page.locator("[data-table=tag4]")
     assert paper.locator("thead tr").first.locator("> *").all_inner_texts() == [
-        "", "published", "ours", "ours, TAG", "ours, best",
-    ]  # fmt: skip
+        "",
+        "published",
+        "ours",
+        "ours, TAG",
+        "ours, best",
+    ]
     assert paper.locator("tbody tr").first.locator("[data-ours=true]").all_inner_texts() == [
         "3",
         "20.0",

@@ -14,16 +14,29 @@ __all__ = ["ATTACKS", "OLD_NAMES", "Attack", "Budget", "Snapshot", "current"]
 
 DLG = Descent(
     "Deep Leakage from Gradients (Zhu et al. 2019, as re-run on BERT): descends on the squared distance.",
-    "l2", rate=0.1, steps=2500,
-)  # fmt: skip
+    "l2",
+    rate=0.1,
+    steps=2500,
+)
 TAG = Descent(
     "TAG (Deng et al. 2021): adds the absolute distance, weighted most at the first layer.",
-    "l2+l1", "adamw", rate=0.05, steps=1000, unit_length=True,
-)  # fmt: skip
+    "l2+l1",
+    "adamw",
+    rate=0.05,
+    steps=1000,
+    unit_length=True,
+)
 COSINE = Descent(  # without LAMP's language model
     "Cosine distance with many starts and reorderings, as Li et al. 2024 and LAMP (Balunović et al. 2022).",
-    "cosine", rate=0.01, decay=0.89, steps=2000, length_pull=1.0, starts=500, orders=500, reorder_every=75,
-)  # fmt: skip
+    "cosine",
+    rate=0.01,
+    decay=0.89,
+    steps=2000,
+    length_pull=1.0,
+    starts=500,
+    orders=500,
+    reorder_every=75,
+)
 
 ATTACKS: dict[str, Attack] = {
     "best": Best(COSINE, Grab()),

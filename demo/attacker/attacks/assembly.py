@@ -137,7 +137,14 @@ class Assembly:
             for at, words in self.choices.items():
                 sure[at] = 1 / len(words) if words else 0
         return snapshot(
-            self.leak.model, self.budget, self.step, torch.tensor(self.best, device=self.leak.model.device),
-            self.known[self.best], stage, confidence=sure, certificate=certificate, labels=labels,
+            self.leak.model,
+            self.budget,
+            self.step,
+            torch.tensor(self.best, device=self.leak.model.device),
+            self.known[self.best],
+            stage,
+            confidence=sure,
+            certificate=certificate,
+            labels=labels,
             meaning=COSINE,
-        )  # fmt: skip
+        )

@@ -95,11 +95,21 @@ class Attack(Protocol):
 
 
 def snapshot(
-    model: Model, budget: Budget, step: int, ids: Tensor, objective: float, stage: str,
-    embeddings: Tensor | None = None, confidence: Tensor | None = None,
-    runners_up: Tensor | None = None, certificate: Certificate | None = None, labels: Sequence[int] = (),
-    candidates: Candidates | None = None, kept: Tensor | None = None, meaning: Objective = UNNAMED,
-) -> Snapshot:  # fmt: skip
+    model: Model,
+    budget: Budget,
+    step: int,
+    ids: Tensor,
+    objective: float,
+    stage: str,
+    embeddings: Tensor | None = None,
+    confidence: Tensor | None = None,
+    runners_up: Tensor | None = None,
+    certificate: Certificate | None = None,
+    labels: Sequence[int] = (),
+    candidates: Candidates | None = None,
+    kept: Tensor | None = None,
+    meaning: Objective = UNNAMED,
+) -> Snapshot:
     """A snapshot with everything detached; a discrete guess has its words' own vectors, and full confidence."""
     vectors = model.words[ids] if embeddings is None else embeddings
     sure = torch.ones(len(ids)) if confidence is None else confidence
@@ -107,9 +117,20 @@ def snapshot(
     guess, points, sure, others = (x.detach().cpu().clone() for x in (ids, vectors, sure, others))
     kept = kept.detach().cpu().clone() if kept is not None else None
     return Snapshot(
-        step, budget.elapsed(), guess, points, sure, others, float(objective), stage, certificate, tuple(labels),
-        candidates, kept=kept, meaning=meaning,
-    )  # fmt: skip
+        step,
+        budget.elapsed(),
+        guess,
+        points,
+        sure,
+        others,
+        float(objective),
+        stage,
+        certificate,
+        tuple(labels),
+        candidates,
+        kept=kept,
+        meaning=meaning,
+    )
 
 
 def weighed(leak: Leak, shot: Snapshot) -> Snapshot:

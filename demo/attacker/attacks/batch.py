@@ -79,9 +79,16 @@ class BatchSearch:
         certificate, labels = best_certificate(self.leak, ids)
         self.step += 1
         yield snapshot(
-            self.leak.model, self.budget, self.step, ids, search.best_score, "every sentence of the batch is found",
-            certificate=certificate, labels=labels, meaning=SPAN,
-        )  # fmt: skip
+            self.leak.model,
+            self.budget,
+            self.step,
+            ids,
+            search.best_score,
+            "every sentence of the batch is found",
+            certificate=certificate,
+            labels=labels,
+            meaning=SPAN,
+        )
 
     def read_words(self) -> Generator[Snapshot, None, list[Tensor]]:
         """The words that lie in the span of a matrix of layer 0 at places 1, 2, …, where one leaks."""
@@ -102,9 +109,16 @@ class BatchSearch:
             self.step += 1
             ids, bag = model.blank(*self.lengths), torch.cat(found).unique()
             yield snapshot(
-                model, self.budget, self.step, ids, torch.inf, f"{len(bag)} words lie in the span of the batch",
-                confidence=torch.zeros(len(ids)), candidates=candidates, meaning=SPAN,
-            )  # fmt: skip
+                model,
+                self.budget,
+                self.step,
+                ids,
+                torch.inf,
+                f"{len(bag)} words lie in the span of the batch",
+                confidence=torch.zeros(len(ids)),
+                candidates=candidates,
+                meaning=SPAN,
+            )
         return found
 
     def searching(self, words: Tensor | None) -> BestFirst:
@@ -159,6 +173,14 @@ class BatchSearch:
         slots[here], points[here], sure[here] = look.ids, look.points, look.sure
         others[here] = look.others
         return snapshot(
-            model, self.budget, self.step, torch.cat(slots), search.best_score, stage, torch.cat(points),
-            torch.cat(sure), torch.cat(others), meaning=SPAN,
-        )  # fmt: skip
+            model,
+            self.budget,
+            self.step,
+            torch.cat(slots),
+            search.best_score,
+            stage,
+            torch.cat(points),
+            torch.cat(sure),
+            torch.cat(others),
+            meaning=SPAN,
+        )

@@ -64,9 +64,16 @@ class BestFirst:
     """One search: every sentence scored so far, those still to explore, and the best of all."""
 
     def __init__(
-        self, effort: Effort, model: Model, view: View, lengths: Sequence[int], seed: int, total: int = 0,
-        batch: int = 1, words: Tensor | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        effort: Effort,
+        model: Model,
+        view: View,
+        lengths: Sequence[int],
+        seed: int,
+        total: int = 0,
+        batch: int = 1,
+        words: Tensor | None = None,
+    ) -> None:
         """A guess may have any of the lengths, and those between: of a batch, a search does not know which it finds.
 
         `words` are all that may occur, where that is known.

@@ -153,9 +153,18 @@ class Walk:
         words = fixed_ends(self.model, self.words, self.lengths)[0]
         ids, sure, others = decode(self.model, words, self.lengths)
         return snapshot(
-            self.model, self.budget, self.step, ids, float(self.objective), stage, words, sure, others,
-            labels=self.labels.most_likely(), meaning=OF_DISTANCE[self.settings.distance],
-        )  # fmt: skip
+            self.model,
+            self.budget,
+            self.step,
+            ids,
+            float(self.objective),
+            stage,
+            words,
+            sure,
+            others,
+            labels=self.labels.most_likely(),
+            meaning=OF_DISTANCE[self.settings.distance],
+        )
 
 
 class LabelGuess:

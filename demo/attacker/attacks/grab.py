@@ -238,6 +238,16 @@ class Hunt(MaskedDummies):
             ids = torch.tensor(self.best, device=self.model.device)
         kept = torch.cat([masks["embedding"][row] for masks in self.masks]) > 0.5 if self.masks else None
         return snapshot(
-            self.model, self.budget, self.step, ids, float(self.distances[row]), stage, words, sure, others,
-            labels=self.labels.most_likely(), kept=kept, meaning=OF_DISTANCE[self.settings.distance],
-        )  # fmt: skip
+            self.model,
+            self.budget,
+            self.step,
+            ids,
+            float(self.distances[row]),
+            stage,
+            words,
+            sure,
+            others,
+            labels=self.labels.most_likely(),
+            kept=kept,
+            meaning=OF_DISTANCE[self.settings.distance],
+        )

@@ -257,7 +257,15 @@ class Climb:
         ahead = torch.tensor(self.leads)
         ahead[0] = ahead[-1] = torch.inf
         return snapshot(
-            self.model, self.budget, self.step, ids, -nats, stage, self.points,
-            confidence=1 - torch.exp(-ahead.clamp_min(0)), runners_up=torch.tensor(full), labels=self.labels,
+            self.model,
+            self.budget,
+            self.step,
+            ids,
+            -nats,
+            stage,
+            self.points,
+            confidence=1 - torch.exp(-ahead.clamp_min(0)),
+            runners_up=torch.tensor(full),
+            labels=self.labels,
             meaning=NATS,
-        )  # fmt: skip
+        )

@@ -19,65 +19,89 @@ class Objective:
 
 
 UNNAMED = Objective(
-    "unnamed", "How far the guess is off, as the attack measures it",
+    "unnamed",
+    "How far the guess is off, as the attack measures it",
     "What the attack makes small: how badly the guess explains the leaked gradient.",
-)  # fmt: skip
+)
 SPAN = Objective(
-    "span", "How badly the guess fits the leaked span",
+    "span",
+    "How badly the guess fits the leaked span",
     "The search's own score: the share of the guess's states that lies outside of the span of the leaked gradient, and "
     "the share of the span that they leave uncovered. 0 is a perfect fit.",
-)  # fmt: skip
+)
 WORD = Objective(
-    "word", "Share of the worst word outside of the leaked span",
+    "word",
+    "Share of the worst word outside of the leaked span",
     "Of the words read so far, the one that fits worst: how much of its vector lies outside of the span of the leaked "
     "gradient. 0 lies in it.",
-)  # fmt: skip
+)
 COORDINATES = Objective(
-    "coordinates", "Share of the worst word's coordinates that disagree",
+    "coordinates",
+    "Share of the worst word's coordinates that disagree",
     "Of the words read so far, the one that fits worst: the share of its coordinates that disagree with the leaked "
     "span. Dropout alone explains as many as its rate.",
-)  # fmt: skip
+)
 VECTOR = Objective(
-    "vector", "How far the guess's vector is from the leaked one",
+    "vector",
+    "How far the guess's vector is from the leaked one",
     "The search's own score: one vector leaks here, and this is the squared difference to the guess's, weighed by what "
     "wrong words usually change. 0 is the same vector.",
-)  # fmt: skip
+)
 COSINE = Objective(
-    "cosine", "Gradients apart: 1 − cosine, mean over the matrices",
+    "cosine",
+    "Gradients apart: 1 − cosine, mean over the matrices",
     "0 points where the leaked gradient points, 1 is perpendicular to it. A penalty on the dummies' length is added "
     "while they descend, where the attack has one.",
-)  # fmt: skip
+)
 SQUARES = Objective(
-    "l2", "Gradients apart: sum of squared differences",
+    "l2",
+    "Gradients apart: sum of squared differences",
     "The squared distance between the dummies' gradient and the leaked one, over all exposed numbers.",
-)  # fmt: skip
+)
 SQUARES_AND_SIZES = Objective(
-    "l2+l1", "Gradients apart: squared and absolute differences",
+    "l2+l1",
+    "Gradients apart: squared and absolute differences",
     "TAG's distance between the dummies' gradient and the leaked one: squares, and absolute values weighted by depth.",
-)  # fmt: skip
+)
 GRADIENT = Objective(
-    "gradient", "Relative difference of the two gradients",
+    "gradient",
+    "Relative difference of the two gradients",
     "The guess's own gradient, computed anew, beside the leaked one: the same figure that the verdict gives.",
-)  # fmt: skip
+)
 ROWS = Objective(
-    "rows", "Relative difference of the word table's rows",
+    "rows",
+    "Relative difference of the word table's rows",
     "The word table's rows, rebuilt from the position table's, beside the leaked ones: the figure that the verdict "
     "gives.",
-)  # fmt: skip
+)
 DEVIATIONS = Objective(
-    "deviations", "Standard deviations from mere noise",
+    "deviations",
+    "Standard deviations from mere noise",
     "By how much what the guess leaves over is more, or less, than the known noise would leave: the figure that the "
     "verdict gives.",
-)  # fmt: skip
+)
 NATS = Objective(
-    "nats", "Evidence for the guess, in nats (higher is better)",
+    "nats",
+    "Evidence for the guess, in nats (higher is better)",
     "How much likelier the guess makes the noisy gradient than no guess at all: each nat is a factor of e. The dashed "
     "line, which the attacker cannot see, is the true sentence.",
-    log=False, negated=True,
-)  # fmt: skip
+    log=False,
+    negated=True,
+)
 
 OBJECTIVES = (
-    SPAN, WORD, COORDINATES, VECTOR, COSINE, SQUARES, SQUARES_AND_SIZES, GRADIENT, ROWS, DEVIATIONS, NATS, UNNAMED,
-)  # fmt: skip
+    SPAN,
+    WORD,
+    COORDINATES,
+    VECTOR,
+    COSINE,
+    SQUARES,
+    SQUARES_AND_SIZES,
+    GRADIENT,
+    ROWS,
+    DEVIATIONS,
+    NATS,
+    UNNAMED,
+)
 OF_DISTANCE = {objective.name: objective for objective in (COSINE, SQUARES, SQUARES_AND_SIZES)}
 OF_PROOF = {"gradient": GRADIENT, "rows": ROWS, "noise": DEVIATIONS}

@@ -202,6 +202,16 @@ class ReadoutSearch:
         others = ids[:, None].repeat(1, 0 if proven else RUNNERS_UP)  # of what is proven there is no other
         others[1:-1] = words[:, : others.shape[1]]
         return snapshot(
-            self.leak.model, budget, step, ids, score, "", points, sure, others, certificate=certificate, labels=labels,
+            self.leak.model,
+            budget,
+            step,
+            ids,
+            score,
+            "",
+            points,
+            sure,
+            others,
+            certificate=certificate,
+            labels=labels,
             meaning=VECTOR,
-        )  # fmt: skip
+        )

@@ -71,18 +71,35 @@ class RobustSpan:
                 f"place {place} of {length - 2}: one word agrees on {100 * float(share[0]):.0f} % of its coordinates"
             )
             yield snapshot(
-                model, budget, place, ids, 1 - fewest, stage, confidence=sure, runners_up=others,
-                candidates=Candidates(place, words[:SHOWN].cpu(), 1 - share[:SHOWN].cpu()), kept=_own(view, kept),
+                model,
+                budget,
+                place,
+                ids,
+                1 - fewest,
+                stage,
+                confidence=sure,
+                runners_up=others,
+                candidates=Candidates(place, words[:SHOWN].cpu(), 1 - share[:SHOWN].cpu()),
+                kept=_own(view, kept),
                 meaning=COORDINATES,
-            )  # fmt: skip
+            )
             if budget.over(place):
                 return
         certificate = Certificate(1 - fewest, 1 - least_share(leak, view), "span")
         yield snapshot(
-            model, budget, length - 1, ids, 1 - fewest, f"every word agrees on {100 * fewest:.0f} % or more",
-            confidence=sure, runners_up=others, certificate=certificate, kept=_own(view, kept),
-            labels=leak.labels or (), meaning=COORDINATES,
-        )  # fmt: skip
+            model,
+            budget,
+            length - 1,
+            ids,
+            1 - fewest,
+            f"every word agrees on {100 * fewest:.0f} % or more",
+            confidence=sure,
+            runners_up=others,
+            certificate=certificate,
+            kept=_own(view, kept),
+            labels=leak.labels or (),
+            meaning=COORDINATES,
+        )
 
 
 def readable_view(leak: Leak) -> View | None:

@@ -42,9 +42,16 @@ class Rows:
             certificate, labels = best_certificate(leak, ids)
             certificate = certificate or rebuilt(leak, ids)
             yield snapshot(
-                leak.model, budget, 1, ids, certificate.residual, "read off the embedding rows",
-                certificate=certificate, labels=labels, meaning=OF_PROOF[certificate.proof],
-            )  # fmt: skip
+                leak.model,
+                budget,
+                1,
+                ids,
+                certificate.residual,
+                "read off the embedding rows",
+                certificate=certificate,
+                labels=labels,
+                meaning=OF_PROOF[certificate.proof],
+            )
             return
         # Without position rows the order is unknown: the bag as it lies in the vocabulary, repeats unknown too.
         first, last = leak.model.ends

@@ -73,9 +73,15 @@ class Search(Effort):
         if length is None or view is None:
             return
         yield snapshot(
-            leak.model, budget, step + 1, leak.model.blank(length), torch.inf, f"fitting a lens on {view.piece.name}",
-            confidence=torch.zeros(length), meaning=VECTOR if view.read_row_only or view is asked else SPAN,
-        )  # fmt: skip
+            leak.model,
+            budget,
+            step + 1,
+            leak.model.blank(length),
+            torch.inf,
+            f"fitting a lens on {view.piece.name}",
+            confidence=torch.zeros(length),
+            meaning=VECTOR if view.read_row_only or view is asked else SPAN,
+        )
         if view is asked:
             judge = DecoderJudge(leak, view, length, seed, labels_of(leak)[0])
             yield from DecoderSearch(leak, judge, length, seed).run(budget, step + 1)
@@ -97,9 +103,19 @@ def proved(search: BestFirst, leak: Leak, budget: Budget, step: int) -> Iterator
         proven = certificate is not None and certificate.holds
         look = search.look(proven)
         yield snapshot(
-            leak.model, budget, taken, look.ids, search.best_score, move, look.points, look.sure, look.others,
-            certificate=certificate, labels=labels, meaning=SPAN,
-        )  # fmt: skip
+            leak.model,
+            budget,
+            taken,
+            look.ids,
+            search.best_score,
+            move,
+            look.points,
+            look.sure,
+            look.others,
+            certificate=certificate,
+            labels=labels,
+            meaning=SPAN,
+        )
         given_up = leak.veiled and search.stuck[search.best] >= GIVE_UP
         if budget.over(taken) or proven or given_up:
             return
@@ -111,6 +127,13 @@ def _outlook(search: BestFirst, budget: Budget, step: int) -> Snapshot:
     points = table[ids].clone()
     points[search.model.inside(len(ids))] = table[search.words].mean(0)
     return snapshot(
-        search.model, budget, step, ids, torch.inf, f"{len(search.words):,} words may occur: trying them", points,
-        confidence=torch.zeros(len(ids)), meaning=SPAN,
-    )  # fmt: skip
+        search.model,
+        budget,
+        step,
+        ids,
+        torch.inf,
+        f"{len(search.words):,} words may occur: trying them",
+        points,
+        confidence=torch.zeros(len(ids)),
+        meaning=SPAN,
+    )

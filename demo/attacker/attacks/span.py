@@ -60,17 +60,34 @@ class Span:
             candidates = Candidates(place, words, distances)
             stage = f"place {place} of {length - 2}: one word in {len(leak.model.ordinary):,} lies in the span"
             yield snapshot(
-                leak.model, budget, place, ids, worst, stage,
-                confidence=sure, runners_up=others, candidates=candidates, meaning=WORD,
-            )  # fmt: skip
+                leak.model,
+                budget,
+                place,
+                ids,
+                worst,
+                stage,
+                confidence=sure,
+                runners_up=others,
+                candidates=candidates,
+                meaning=WORD,
+            )
             if budget.over(place):
                 return
         certificate, labels = best_certificate(leak, ids)
         yield snapshot(
-            leak.model, budget, length - 1, ids, worst, "every place read off the span",
-            confidence=sure, runners_up=others, certificate=certificate, labels=labels, candidates=candidates,
+            leak.model,
+            budget,
+            length - 1,
+            ids,
+            worst,
+            "every place read off the span",
+            confidence=sure,
+            runners_up=others,
+            certificate=certificate,
+            labels=labels,
+            candidates=candidates,
             meaning=WORD,
-        )  # fmt: skip
+        )
 
 
 def first_view(leak: Leak) -> View | None:
