@@ -14,6 +14,15 @@ from demo.victim.slices import SLICES
 def parser(about: str) -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m demo.benchmark", description=about)
     commands = top.add_subparsers(dest="command", required=True)
+    common = _of_a_leak()
+    _add_attacks(commands, _of_many_runs(common))
+    _add_speeds(commands, common)
+    _add_studies(commands)
+    return top
+
+
+def _of_a_leak() -> argparse.ArgumentParser:
+    """What every command takes that leaks something."""
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--model", choices=MODELS, default="minilm")
     common.add_argument("--weights", choices=["pretrained", "normal", "uniform"], help="default: what can be had")
@@ -21,7 +30,11 @@ def parser(about: str) -> argparse.ArgumentParser:
     common.add_argument("--slice", choices=SLICES, default="query")
     common.add_argument("--layer", type=_layers, default=(2,), help="from 0; 0,3 for two")
     common.add_argument("--device", help="cuda, mps or cpu; default: the best there is")
+    return common
 
+
+def _of_many_runs(common: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """What every command takes that attacks the sentences of a file."""
     many = argparse.ArgumentParser(add_help=False, parents=[common])
     many.add_argument("--sentences", required=True, help="plain text, .tsv or .csv with a header, or CoLA's form")
     many.add_argument("--column", default="sentence")
@@ -39,6 +52,10 @@ def parser(about: str) -> argparse.ArgumentParser:
     many.add_argument("--batch", type=_positive, default=1, help="sentences in one gradient, 1 to 8")
     many.add_argument("--set", action="append", default=[], help="change the attack, e.g. masks=false")
     many.add_argument("--out", help="append the results here too; rows already there are not measured again")
+    return many
+
+
+def _add_attacks(commands: Any, many: argparse.ArgumentParser) -> None:
     defend: dict[str, Any] = {
         "action": "append",
         "default": [],
@@ -57,6 +74,8 @@ def parser(about: str) -> argparse.ArgumentParser:
     )
     leaks.add_argument("--defense", **defend)
 
+
+def _add_speeds(commands: Any, common: argparse.ArgumentParser) -> None:
     speed = commands.add_parser("speed", parents=[common], help="plain autograd against the matcher")
     speed.add_argument("--tokens", type=_positive, default=11, help="tokens of the sentence, with its ends")
     speed.add_argument("--rounds", type=_positive, default=5)
@@ -70,6 +89,8 @@ def parser(about: str) -> argparse.ArgumentParser:
     stream.add_argument("--rounds", type=_positive, default=3)
     stream.add_argument("--device", help="cuda, mps or cpu; default: the best there is")
 
+
+def _add_studies(commands: Any) -> None:
     claims = commands.add_parser("claims", help="measure what the README claims; stop and resume at will")
     claims.add_argument("--sentences", required=True)
     claims.add_argument("--out", required=True)
@@ -96,7 +117,6 @@ def parser(about: str) -> argparse.ArgumentParser:
         study.add_argument("--out", required=True, help="every run is kept here; those already there are not run again")
         study.add_argument("--limit", type=_positive, default=10)
         study.add_argument("--seconds", type=float, default=30, help="for each sentence")
-    return top
 
 
 def _layers(text: str) -> tuple[int, ...]:

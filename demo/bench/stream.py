@@ -36,13 +36,7 @@ def measure(seconds: float, rounds: int, device: str | None = None) -> dict[str,
             sizes += [len(json.dumps(message, separators=(",", ":"))) for _, message in arrived[STARTS:-1]]
         default = list(_stream(client, replace(DEFAULT, sentence="My sister keeps bees behind the old church.")))
         moved = next(when for when, message in default if message["frame"]["marks"].strip("x"))
-        started = time.perf_counter()
-        job = client.submit(**_arguments(steady), api_name="/attack")
-        next(iter(job))
-        stopped = time.perf_counter()
-        job.cancel()
-        first, _ = next(_stream(client, replace(DEFAULT, slice="all")))
-        freed = time.perf_counter() - stopped - first
+        waited, freed = _stopped(client, steady)
     ratio = statistics.median(w / a for w, a in zip(watched, alone, strict=True))
     return {
         "steps_per_second_alone": round(statistics.median(alone), 2),
@@ -56,9 +50,20 @@ def measure(seconds: float, rounds: int, device: str | None = None) -> dict[str,
         "seconds_to_first_frame": round(default[0][0], 2),
         "seconds_to_first_right_tile": round(moved, 2),
         "seconds_to_verdict": round(default[-1][0], 2),
-        "seconds_to_first_frame_of_descent": round(stopped - started, 2),
+        "seconds_to_first_frame_of_descent": round(waited, 2),
         "seconds_from_cancel_to_free": round(max(0.0, freed), 2),
     }
+
+
+def _stopped(client: Client, experiment: Experiment) -> tuple[float, float]:
+    """Seconds to a run's first frame; and, once it is cancelled there, until another one can start."""
+    started = time.perf_counter()
+    job = client.submit(**_arguments(experiment), api_name="/attack")
+    next(iter(job))
+    stopped = time.perf_counter()
+    job.cancel()
+    first, _ = next(_stream(client, replace(DEFAULT, slice="all")))
+    return stopped - started, time.perf_counter() - stopped - first
 
 
 def _stream(client: Client, experiment: Experiment) -> Iterator[tuple[float, Message]]:

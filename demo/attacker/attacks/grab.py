@@ -16,6 +16,7 @@ along with the dummies. Where we leave the paper, each a setting that can be put
 import itertools
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -237,17 +238,6 @@ class Hunt(MaskedDummies):
         if self.best:
             ids = torch.tensor(self.best, device=self.model.device)
         kept = torch.cat([masks["embedding"][row] for masks in self.masks]) > 0.5 if self.masks else None
-        return snapshot(
-            self.model,
-            self.budget,
-            self.step,
-            ids,
-            float(self.distances[row]),
-            stage,
-            words,
-            sure,
-            others,
-            labels=self.labels.most_likely(),
-            kept=kept,
-            meaning=OF_DISTANCE[self.settings.distance],
-        )
+        picture = partial(snapshot, labels=self.labels.most_likely(), meaning=OF_DISTANCE[self.settings.distance])
+        distance = float(self.distances[row])
+        return picture(self.model, self.budget, self.step, ids, distance, stage, words, sure, others, kept=kept)

@@ -11,6 +11,8 @@ out at a rate of 0.4, or at 0.3 with 25 tokens.
 
 import math
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,6 +57,7 @@ class RobustSpan:
         ids, sure = model.blank(length), torch.zeros(length)
         others = ids[:, None].repeat(1, RUNNERS_UP).cpu()
         sure[0] = sure[-1] = 1
+        picture = partial(snapshot, model, budget, confidence=sure, runners_up=others, meaning=COORDINATES)
         kept = torch.ones(length, model.hidden, dtype=torch.bool)
         for end in (0, -1):
             kept[end] = agreement(leak, view, ids[end][None], end % length)[0].cpu()
@@ -70,36 +73,14 @@ class RobustSpan:
             stage = (
                 f"place {place} of {length - 2}: one word agrees on {100 * float(share[0]):.0f} % of its coordinates"
             )
-            yield snapshot(
-                model,
-                budget,
-                place,
-                ids,
-                1 - fewest,
-                stage,
-                confidence=sure,
-                runners_up=others,
-                candidates=Candidates(place, words[:SHOWN].cpu(), 1 - share[:SHOWN].cpu()),
-                kept=_own(view, kept),
-                meaning=COORDINATES,
-            )
+            candidates = Candidates(place, words[:SHOWN].cpu(), 1 - share[:SHOWN].cpu())
+            yield picture(place, ids, 1 - fewest, stage, candidates=candidates, kept=_own(view, kept))
             if budget.over(place):
                 return
         certificate = Certificate(1 - fewest, 1 - least_share(leak, view), "span")
-        yield snapshot(
-            model,
-            budget,
-            length - 1,
-            ids,
-            1 - fewest,
-            f"every word agrees on {100 * fewest:.0f} % or more",
-            confidence=sure,
-            runners_up=others,
-            certificate=certificate,
-            kept=_own(view, kept),
-            labels=leak.labels or (),
-            meaning=COORDINATES,
-        )
+        stage = f"every word agrees on {100 * fewest:.0f} % or more"
+        proof: dict[str, Any] = {"certificate": certificate, "kept": _own(view, kept), "labels": leak.labels or ()}
+        yield picture(length - 1, ids, 1 - fewest, stage, **proof)
 
 
 def readable_view(leak: Leak) -> View | None:

@@ -6,6 +6,8 @@ differences to the first token, attention output head by head (`demo.attacker.su
 """
 
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -50,6 +52,7 @@ class Span:
         ids = leak.model.blank(length)
         sure, others = torch.zeros(length), ids[:, None].repeat(1, RUNNERS_UP).cpu()
         sure[0] = sure[-1] = 1
+        picture = partial(snapshot, leak.model, budget, confidence=sure, runners_up=others, meaning=WORD)
         worst = 0.0  # the largest residual so far: what the span leaves unexplained
         for place in range(1, length - 1):
             nearest = residuals(leak, view, place).topk(SHOWN, largest=False)
@@ -59,35 +62,12 @@ class Span:
             worst = max(worst, float(distances[0]))
             candidates = Candidates(place, words, distances)
             stage = f"place {place} of {length - 2}: one word in {len(leak.model.ordinary):,} lies in the span"
-            yield snapshot(
-                leak.model,
-                budget,
-                place,
-                ids,
-                worst,
-                stage,
-                confidence=sure,
-                runners_up=others,
-                candidates=candidates,
-                meaning=WORD,
-            )
+            yield picture(place, ids, worst, stage, candidates=candidates)
             if budget.over(place):
                 return
         certificate, labels = best_certificate(leak, ids)
-        yield snapshot(
-            leak.model,
-            budget,
-            length - 1,
-            ids,
-            worst,
-            "every place read off the span",
-            confidence=sure,
-            runners_up=others,
-            certificate=certificate,
-            labels=labels,
-            candidates=candidates,
-            meaning=WORD,
-        )
+        proof: dict[str, Any] = {"certificate": certificate, "labels": labels, "candidates": candidates}
+        yield picture(length - 1, ids, worst, "every place read off the span", **proof)
 
 
 def first_view(leak: Leak) -> View | None:
