@@ -19,12 +19,12 @@ import gradio as gr
 
 from demo.machine import settle
 from demo.ui.components import head, routes
-from demo.ui.discretion import be_discreet
-from demo.ui.lending import LENT
+from demo.ui.computing import LENT
 from demo.ui.limits import Limits
-from demo.ui.linking import opening
+from demo.ui.link_controls import opening
+from demo.ui.logs import be_discreet
 from demo.ui.page import build
-from demo.ui.running import line_route
+from demo.ui.start_and_stop import line_route
 from demo.victim.models import MODELS, pick_device, unavailable
 
 FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif"]  # gradio's own would come from another host

@@ -7,7 +7,7 @@ import torch
 from transformers import AutoTokenizer
 
 from demo.attacker.leak import Leak
-from demo.bench.serving import Server, served
+from demo.bench.server import Server, served
 from demo.client.secret import Secret
 from demo.client.share import share
 from demo.victim.models import FAMILIES, Model, Weights, draw, load, ordinary_ids, pretrained_folder

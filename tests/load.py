@@ -20,7 +20,7 @@ from pathlib import Path
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from demo.bench.serving import Server, free_port, served
+from demo.bench.server import Server, free_port, served
 from demo.client.defenses import told_of
 from demo.screen.reports import asked
 from tests.experiments import drawn

@@ -6,7 +6,7 @@ import time
 
 from playwright.sync_api import Page, sync_playwright
 
-from demo.bench.serving import serve
+from demo.bench.server import serve
 from tests.browser.test_page import choose, expose, state, wait_for
 
 SECONDS = 10

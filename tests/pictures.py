@@ -7,7 +7,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from demo.bench.serving import serve
+from demo.bench.server import serve
 
 FOLDER = Path(__file__).parent.parent / "assets" / "images"
 WIDTH = 800  # pixels of the film

@@ -8,8 +8,8 @@ import torch
 from demo.attacker.attacks import ATTACKS, Budget
 from demo.attacker.attacks.base import labels_of
 from demo.attacker.attacks.descent import Descent, decode
-from demo.attacker.attacks.moves import replacements
 from demo.attacker.attacks.readout import ReadoutSearch
+from demo.attacker.attacks.sentence_moves import replacements
 from demo.attacker.lens import BATCH
 from demo.attacker.readout import ReadoutJudge
 from demo.attacker.subspace import searchable

@@ -4,7 +4,7 @@ import pytest
 
 from demo.bench import sentences
 from demo.bench.benchmark import main
-from demo.bench.claims import CLAIMS, table
+from demo.bench.our_claims import CLAIMS, table
 
 KEYS = {
     "sentence", "reconstruction", "model", "slice", "layers", "attack", "exact", "certified", "recover_rate",

@@ -5,7 +5,7 @@ import pytest
 from demo.attacker.attacks import ATTACKS
 from demo.client.defenses import DEFENSES, Noise, Prune, Round, Sign
 from demo.settings import settings_of, with_settings
-from demo.ui import api, notes
+from demo.ui import computing, notes
 from demo.ui.choices import (
     DEFAULT,
     PRESETS,
@@ -18,7 +18,7 @@ from demo.ui.choices import (
     written,
 )
 from demo.ui.components import chosen_in, drawing_of
-from demo.ui.defending import chosen, heading, privacy_note, values_of
+from demo.ui.defense_controls import chosen, heading, privacy_note, values_of
 from demo.ui.notes import attack_note, lines_of, sentence_note, training_note
 from tests.conftest import LONG
 
@@ -245,8 +245,8 @@ def test_a_bug_is_a_message_and_tells_nothing_of_the_sentence(monkeypatch, capsy
         raise RuntimeError(f"could not digest {experiment.sentence}")
         yield
 
-    monkeypatch.setattr(api, "messages", broken)
-    (message,) = api.told(experiment_from(LIMITS, **GOOD))
+    monkeypatch.setattr(computing, "messages", broken)
+    (message,) = computing.told(experiment_from(LIMITS, **GOOD))
     assert message["error"] == "the attack broke off (RuntimeError): try another model or slice"
     logged = capsys.readouterr()
     assert "RuntimeError" in logged.out

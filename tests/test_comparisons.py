@@ -9,7 +9,7 @@ from demo.client.defenses import Noise
 from demo.runs.engine import Experiment, run
 from demo.screen.comparisons import READY, Change, Watch, changed, comparison, who_was_first
 from demo.screen.recordings import COMPARISONS, FOLDER
-from demo.ui.comparing import AS_IT_IS, change_of, planned, shown
+from demo.ui.compare_tab import AS_IT_IS, change_of, planned, shown
 from demo.victim.models import outline
 
 BASE = Experiment(

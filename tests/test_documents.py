@@ -8,8 +8,8 @@ import shlex
 import pytest
 
 from demo.bench.options import parser
-from demo.bench.serving import APP
-from demo.ui.reading import DOCUMENTS, document
+from demo.bench.server import APP
+from demo.ui.read_tab import DOCUMENTS, document
 
 ROOT = APP.parent
 FILES = [ROOT / "README.md", *sorted((ROOT / "assets" / "docs").glob("*.md"))]

@@ -5,8 +5,8 @@ import itertools
 import pytest
 import torch
 
-from demo.attacker.attacks.effects import Effects
-from demo.attacker.attacks.moves import copies, reorderings, segments
+from demo.attacker.attacks.sentence_moves import copies, reorderings, segments
+from demo.attacker.attacks.word_effects import Effects
 
 WORDS = range(1, 9)
 GUESS = (0, 1, 2, 3, 4, 5, 9)

@@ -17,8 +17,8 @@ from demo.ui.choices import DEFAULT, PRESETS, WEIGHTS
 from demo.ui.components import chosen_in
 from demo.ui.controls import OWN_SETTINGS, experiment_of, labels_for
 from demo.ui.limits import Limits, Visitors
-from demo.ui.links import MOST_NOTICES, fields, from_query, to_query
-from demo.ui.surveying import map_place, picked_in, strengths_in, sweep_place
+from demo.ui.link_format import MOST_NOTICES, fields, from_query, to_query
+from demo.ui.survey_tabs import map_place, picked_in, strengths_in, sweep_place
 from demo.victim.slices import SLICES
 
 EXAMPLES = int(os.environ.get("LEAKSCOPE_FUZZ", "0"))

@@ -5,8 +5,8 @@ from torch.nn import functional as F
 from demo.attacker.judges import SpanJudge
 from demo.attacker.lens import embedded_at, random_sentences
 from demo.attacker.readout import ReadoutJudge, before_gelu
-from demo.attacker.sieve import Streams, Substitution
 from demo.attacker.subspace import views
+from demo.attacker.vocabulary import Streams, Substitution
 
 SENTENCE = "the doctor told her to sleep more"
 PARTS = ["query", "key", "value", "attention-output", "ffn-in", "ffn-out"]
@@ -144,7 +144,7 @@ def test_the_sieve_is_the_estimate_in_linear_form(minilm, leak_of):
 
 def test_a_streams_first_layer_is_exact(minilm, monkeypatch):
     """There the other tokens have not yet heard of the new word."""
-    monkeypatch.setattr("demo.attacker.sieve.rough", lambda net: net)
+    monkeypatch.setattr("demo.attacker.vocabulary.rough", lambda net: net)
     truth, words = minilm.encode(SENTENCE), minilm.encode("dog runs away")[1:-1]
     changed = truth.repeat(len(words), 1)
     changed[:, 4] = words
@@ -154,7 +154,7 @@ def test_a_streams_first_layer_is_exact(minilm, monkeypatch):
 
 
 def test_a_stream_of_the_guess_itself_is_exact_at_any_depth(minilm, monkeypatch):
-    monkeypatch.setattr("demo.attacker.sieve.rough", lambda net: net)
+    monkeypatch.setattr("demo.attacker.vocabulary.rough", lambda net: net)
     embedded = minilm.net.embed(minilm.words[minilm.encode(SENTENCE)])
     exact = minilm.net.inputs(embedded[None], 5)[0, 3]
     found = Streams(minilm.net, embedded, 5).carried(3, embedded[3:4])[0]

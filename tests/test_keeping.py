@@ -13,7 +13,7 @@ import torch
 from demo.attacker.attacks import Budget
 from demo.attacker.attacks.search import Search
 from demo.attacker.lens import frequent_ids, lens_at
-from demo.bench.serving import APP
+from demo.bench.server import APP
 from demo.client.secret import Secret
 from demo.client.share import share
 from demo.victim import models

@@ -9,9 +9,9 @@ import pytest
 from demo.screen.lessons import ASSETS, LINKS, PLACES, for_the_page, glossary, lessons, parts_of
 from demo.screen.recordings import RECORDINGS
 from demo.ui.controls import control_values, experiment_of
-from demo.ui.defending import privacy_note
+from demo.ui.defense_controls import privacy_note
+from demo.ui.lessons_tab import experiment_for
 from demo.ui.limits import Limits
-from demo.ui.teaching import experiment_for
 
 LESSONS = lessons()
 STEPS = [(name, n) for name, lesson in LESSONS.items() for n in range(len(lesson.steps))]

@@ -16,8 +16,8 @@ from demo.settings import settings_of
 from demo.ui.choices import CHARACTERS, DEFAULT
 from demo.ui.controls import OWN_SETTINGS, client_side, experiment_of
 from demo.ui.limits import Limits
-from demo.ui.linking import named, opening, updates
-from demo.ui.links import HIDEABLE, LONGEST, MOST_FIELDS, MOST_NOTICES, fields, from_query, to_query
+from demo.ui.link_controls import named, opening, updates
+from demo.ui.link_format import HIDEABLE, LONGEST, MOST_FIELDS, MOST_NOTICES, fields, from_query, to_query
 
 LIMITS = Limits(seconds=90)
 TABS = ("attack", "map", "sweep")

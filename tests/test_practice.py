@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from demo.attacker.attacks import ATTACKS, Budget
-from demo.attacker.attacks.assembly import Assembly
 from demo.attacker.attacks.base import snapshot, solved_labels, weighed
 from demo.attacker.attacks.batch import telling_view
+from demo.attacker.attacks.batch_by_words import Assembly
 from demo.attacker.attacks.grab import Grab, Hunt
-from demo.attacker.attacks.moves import combined, longer, reorderings, segments, shorter
 from demo.attacker.attacks.robust import SHORTLIST, agreement, expected_share, least_share, readable_view
 from demo.attacker.attacks.rows import rebuilt
+from demo.attacker.attacks.sentence_moves import combined, longer, reorderings, segments, shorter
 from demo.attacker.attacks.span import residuals
 from demo.attacker.certificate import certify
 from demo.client.defenses import Noise

@@ -13,12 +13,12 @@ from gradio_client.exceptions import AppError
 
 import app
 import demo
-from demo.bench.serving import served
+from demo.bench.server import served
 from demo.runs.engine import Experiment
 from demo.runs.surveys import cells
 from demo.ui.api import endpoint
 from demo.ui.limits import SECONDS, Limits, Visitors
-from demo.ui.surveying import paced
+from demo.ui.survey_tabs import paced
 from tests.load import drive
 from tests.test_server import ENDLESS, SENTENCE, run
 

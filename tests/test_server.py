@@ -10,7 +10,7 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 import app
-from demo.bench.serving import APP
+from demo.bench.server import APP
 
 SENTENCE = "The cat sat on the mat."
 ENDLESS = {"slice": "layer", "layers": [4], "attack": "dlg", "seconds": 100}  # never recovers

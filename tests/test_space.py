@@ -18,13 +18,13 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 import app
-from demo.bench.serving import APP, serve
+from demo.bench.server import APP, serve
 from demo.runs.engine import Experiment
 from demo.runs.surveys import survey
 from demo.screen.messages import messages
-from demo.ui import api, lending, notes
+from demo.ui import computing, notes
 from demo.ui.choices import DEFAULT
-from demo.ui.lending import borrowed, on_gpu
+from demo.ui.computing import borrowed, on_gpu
 from demo.ui.limits import Limits
 from demo.victim.models import MODELS
 from tests.test_server import ENDLESS, SENTENCE, finished, run
@@ -76,8 +76,8 @@ def test_where_gpus_are_lent_an_attack_is_short_unless_one_asks_for_more():
 
 def test_models_are_loaded_before_the_gpu_is_lent(monkeypatch):
     said = []
-    monkeypatch.setattr(lending, "LENT", True)
-    monkeypatch.setattr(lending, "prepare", lambda model, weights: said.append(model))
+    monkeypatch.setattr(computing, "LENT", True)
+    monkeypatch.setattr(computing, "prepare", lambda model, weights: said.append(model))
     monkeypatch.setitem(sys.modules, "spaces", SimpleNamespace(GPU=lambda duration: lambda stream: stream))
 
     def stream(*experiments):
@@ -90,8 +90,8 @@ def test_models_are_loaded_before_the_gpu_is_lent(monkeypatch):
 
 def test_without_a_space_nothing_is_wrapped():
     """One code path: the very same function where no GPU is lent, whether `spaces` is installed or not."""
-    assert on_gpu(api.attacked) is api.attacked
-    assert not lending.LENT
+    assert on_gpu(computing.attacked) is computing.attacked
+    assert not computing.LENT
 
 
 def test_what_crosses_to_a_worker_and_back_can_be_pickled(minilm):

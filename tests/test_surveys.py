@@ -10,7 +10,7 @@ from demo.screen.recordings import FOLDER, SURVEYS
 from demo.screen.reports import asked, left, place, reports, survey_title, sweep_title
 from demo.ui.controls import control_values, experiment_of
 from demo.ui.limits import Limits
-from demo.ui.surveying import map_place, picked_in, sweep_place
+from demo.ui.survey_tabs import map_place, picked_in, sweep_place
 
 BASE = Experiment("two dogs bark", slice="query", layers=(0,), seconds=5)
 DEFENDED = (Noise(1e-3, delta=1e-6), Prune(0.5))

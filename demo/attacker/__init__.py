@@ -9,7 +9,7 @@ subspace     an exposed matrix as the span of its layer's inputs
 matching     how far dummies are from the leak, without building their gradients
 evidence     how likely a guess makes the leak, under known noise
 judges       how far whole guesses are from the leak, and which words would fit
-sieve        the same question to the whole vocabulary, where one vector is all that is known
+vocabulary   the same question to the whole vocabulary, where one vector is all that is known
 readout      how far a guess is from that one vector
 decoder      how far a guess is from what a decoder gathers
 attacks      one file an attack idea; the table ATTACKS

@@ -8,8 +8,8 @@ from torch.nn import functional as F
 
 from demo.attacker.algebra import solve, whitener
 from demo.attacker.lens import BATCH, at_once, embedded_at, lens_at, random_sentences
-from demo.attacker.sieve import Alphabet, Streams, Substitution
 from demo.attacker.subspace import View
+from demo.attacker.vocabulary import Alphabet, Streams, Substitution
 from demo.turns import tick
 from demo.victim.model import Model
 from demo.victim.rough import rough

@@ -1,14 +1,14 @@
 """The same engine without a screen.
 
-sentences    files of sentences to attack
-measuring    experiments run to their ends, as rows
-calibration  how often words that an attack is sure of are right
-tables       the papers' tables beside our figures
-studies      what each defense is worth
-speed        plain autograd against the matcher
-serving      the app in a process of its own
-stream       what it costs to watch
-claims       what the README claims, as experiments
-options      the command line
-benchmark    the commands
+sentences       files of sentences to attack
+rows            experiments run to their ends, as rows
+calibration     how often words that an attack is sure of are right
+paper_tables    the papers' tables beside our figures
+defense_tables  what each defense is worth
+speed           plain autograd against the matcher
+server          the app in a process of its own
+stream          what it costs to watch
+our_claims      what the README claims, as experiments
+options         the command line
+benchmark       the commands
 """

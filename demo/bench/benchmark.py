@@ -20,10 +20,10 @@ from pathlib import Path
 
 from demo.attacker.attacks import ATTACKS
 from demo.attacker.attacks.chances import CURVES
-from demo.bench import calibration, sentences, studies, tables
-from demo.bench.claims import CLAIMS, table
-from demo.bench.measuring import Row, batches, measure, summary
+from demo.bench import calibration, defense_tables, paper_tables, sentences
 from demo.bench.options import parser
+from demo.bench.our_claims import CLAIMS, table
+from demo.bench.rows import Row, batches, measure, summary
 from demo.bench.speed import compare
 from demo.bench.stream import measure as measure_stream
 from demo.client.defenses import parse as parse_defense
@@ -126,16 +126,16 @@ def claims_command(options: argparse.Namespace) -> None:
 
 def tables_command(options: argparse.Namespace) -> None:
     """The papers' tables beside ours; each is written as soon as it is whole."""
-    for name in named(options.only, tables.TABLES, "table"):
-        path = tables.make(name, Path(options.data), options.limit, options.seconds, options.out)
-        table = tables.TABLES[name]
+    for name in named(options.only, paper_tables.TABLES, "table"):
+        path = paper_tables.make(name, Path(options.data), options.limit, options.seconds, options.out)
+        table = paper_tables.TABLES[name]
         print(f"\n### {table.title}\n\n{table.source}. {table.about}\n\n{markdown(path)}", flush=True)
 
 
 def study_command(options: argparse.Namespace) -> None:
     """How much noise stops the leak, or what else does."""
     examples = sentences.read(options.sentences, max_words=10)[: options.limit]
-    print(markdown(studies.make(options.command, examples, options.seconds, options.out)))
+    print(markdown(defense_tables.make(options.command, examples, options.seconds, options.out)))
 
 
 def calibration_command(options: argparse.Namespace) -> None:
@@ -161,7 +161,7 @@ def named(only: str | None, known: Iterable[str], what: str) -> list[str]:
 
 
 def markdown(path: Path) -> str:
-    header, rows = tables.read(path.stem)
+    header, rows = paper_tables.read(path.stem)
     return "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows])
 
 

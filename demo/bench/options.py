@@ -4,8 +4,8 @@ import argparse
 from typing import Any
 
 from demo.attacker.attacks import ATTACKS, current
-from demo.bench.claims import CLAIMS
-from demo.bench.tables import TABLES
+from demo.bench.our_claims import CLAIMS
+from demo.bench.paper_tables import TABLES
 from demo.client.defenses import DEFENSES
 from demo.victim.models import MODELS
 from demo.victim.slices import SLICES

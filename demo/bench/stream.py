@@ -9,7 +9,7 @@ from typing import Any
 
 from gradio_client import Client
 
-from demo.bench.serving import serve
+from demo.bench.server import serve
 from demo.runs.engine import Experiment, run, set_up
 from demo.screen.messages import STARTS, Message
 

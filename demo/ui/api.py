@@ -6,12 +6,9 @@ from typing import Any, Literal
 import gradio as gr
 
 from demo.attacker.attacks import ATTACKS, OLD_NAMES
-from demo.machine import give_back
-from demo.runs.engine import Experiment
-from demo.screen.messages import Message, messages
+from demo.screen.messages import Message
 from demo.ui.choices import DEFAULT, experiment_from, written
-from demo.ui.discretion import place_of
-from demo.ui.lending import on_gpu
+from demo.ui.computing import told
 from demo.ui.limits import Limits, Visitors
 from demo.victim.slices import SLICES
 
@@ -95,36 +92,3 @@ def endpoint(limits: Limits, device: str | None, visitors: Visitors) -> Callable
             yield message
 
     return attack
-
-
-def attacked(experiment: Experiment) -> Iterator[Message]:
-    """The run's messages, wherever it is computed."""
-    yield from guarded(messages(experiment))
-
-
-attacked_on_gpu = on_gpu(attacked)
-
-
-def told(experiment: Experiment) -> Iterator[Message]:
-    """The run's messages; whatever goes wrong on the way is a message too."""
-    return guarded(attacked_on_gpu(experiment))
-
-
-def guarded(stream: Iterator[Message]) -> Iterator[Message]:
-    """What goes wrong ends the stream with a message, never with a stack trace."""
-    try:
-        yield from stream
-    except ValueError as problem:
-        yield {"run": "", "error": str(problem)}
-    except gr.Error as problem:  # no GPU is to be had, or it was taken away
-        yield {"run": "", "error": str(problem.message)}
-    except Exception as problem:
-        yield {"run": "", "error": broken_off(problem)}
-    finally:
-        give_back()
-
-
-def broken_off(problem: Exception) -> str:
-    """A bug, or a device out of memory: the log gets the place, but no values."""
-    print(place_of(problem))
-    return f"the attack broke off ({type(problem).__name__}): try another model or slice"

@@ -14,7 +14,7 @@ from demo.settings import settings_of
 from demo.ui import components
 from demo.ui.choices import DEFAULT, LABELS, PRESETS, WEIGHTS, experiment_from
 from demo.ui.components import chosen_in, control_for, drawing_of
-from demo.ui.defending import Defending, chosen, defense_controls, values_of
+from demo.ui.defense_controls import Defending, chosen, defense_controls, values_of
 from demo.ui.limits import Limits
 from demo.victim.hub import PATIENCE
 from demo.victim.models import MODELS, unavailable

@@ -13,9 +13,9 @@ from demo.screen.messages import cost_of, title, training
 from demo.turns import Over, at_most
 from demo.ui.choices import check_batch, resized
 from demo.ui.components import chosen_in, drawing_of
+from demo.ui.computing import LENT
 from demo.ui.controls import OWN_SETTINGS, TRAINING, Controls, experiment_of, weight_menu
-from demo.ui.defending import connect_defenses
-from demo.ui.lending import LENT
+from demo.ui.defense_controls import connect_defenses
 from demo.ui.limits import Limits
 from demo.victim.hub import PATIENCE
 from demo.victim.models import MODELS, Weights, outline, unavailable

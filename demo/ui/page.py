@@ -10,19 +10,19 @@ import gradio as gr
 from demo.runs.engine import Experiment, run
 from demo.screen.messages import Message
 from demo.ui import components
-from demo.ui.api import endpoint, told
+from demo.ui.api import endpoint
 from demo.ui.choices import DEFAULT
-from demo.ui.comparing import compare_tab
+from demo.ui.compare_tab import compare_tab
+from demo.ui.computing import LENT, told
 from demo.ui.controls import Controls, client_side, experiment_of
-from demo.ui.lending import LENT
+from demo.ui.lessons_tab import lesson_panel, lessons_tab
 from demo.ui.limits import Limits, Visitors
-from demo.ui.linking import connect_links
+from demo.ui.link_controls import connect_links
 from demo.ui.notes import connect_notes, described, sentence_note
-from demo.ui.reading import READ_TAB, read_more, reading_tab
-from demo.ui.running import DEVICE, Run, connect_runs
-from demo.ui.showing import results_tab
-from demo.ui.surveying import ATTACK_TAB, map_tab, sweep_tab
-from demo.ui.teaching import lesson_panel, lessons_tab
+from demo.ui.read_tab import READ_TAB, read_more, reading_tab
+from demo.ui.results_tab import results_tab
+from demo.ui.start_and_stop import DEVICE, Run, connect_runs
+from demo.ui.survey_tabs import ATTACK_TAB, map_tab, sweep_tab
 from demo.victim.models import load
 
 TITLE = "Leakscope · watch a gradient give away its sentence"

@@ -3,7 +3,7 @@
 import pytest
 from gradio_client import Client
 
-from demo.bench.serving import served
+from demo.bench.server import served
 from tests.browser.test_page import LONG, attack, wait_for
 from tests.test_server import ENDLESS, SENTENCE, run
 

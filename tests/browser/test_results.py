@@ -5,8 +5,8 @@ import json
 import pytest
 from playwright.sync_api import Page
 
-from demo.bench.studies import STUDIES
-from demo.bench.tables import TABLES
+from demo.bench.defense_tables import STUDIES
+from demo.bench.paper_tables import TABLES
 
 BAD = "<img src=x onerror=window.hacked=1>"
 PAPER = {

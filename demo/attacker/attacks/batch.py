@@ -6,7 +6,7 @@ places, any of the words lies in the span at any place. (DAGER takes the candida
 and tries their combinations.) Which words belong together, and in which order, a matrix behind an attention tells: a
 token's state there depends on its sentence, so it lies in the span only if the whole sentence is right. One search
 looks for whichever sentence it comes upon; once that is found, the next has to cover what it leaves of the span.
-Where no such matrix leaks, the gradient itself has to tell (`attacks.assembly`).
+Where no such matrix leaks, the gradient itself has to tell (`attacks.batch_by_words`).
 """
 
 from collections.abc import Generator, Iterator
@@ -14,12 +14,12 @@ from collections.abc import Generator, Iterator
 import torch
 from torch import Tensor
 
-from demo.attacker.attacks.assembly import Assembly
 from demo.attacker.attacks.base import Budget, Candidates, Snapshot, best_certificate, snapshot
+from demo.attacker.attacks.batch_by_words import Assembly
 from demo.attacker.attacks.best_first import BestFirst, Effort
-from demo.attacker.attacks.moves import Sentence
 from demo.attacker.attacks.objectives import SPAN
 from demo.attacker.attacks.robust import SHORTLIST, agreement, least_share, readable_view
+from demo.attacker.attacks.sentence_moves import Sentence
 from demo.attacker.attacks.span import SHOWN, first_view, residuals
 from demo.attacker.leak import Leak
 from demo.attacker.subspace import View, tells_words, views

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from demo.attacker.attacks.moves import Sentence
 from demo.attacker.attacks.readout import ReadoutSearch
+from demo.attacker.attacks.sentence_moves import Sentence
 from demo.attacker.decoder import CHUNK, DecoderJudge, precise_whitener
 from demo.attacker.leak import Leak
 from demo.attacker.lens import BATCH, frequent_ids, random_sentences

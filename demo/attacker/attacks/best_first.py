@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from demo.attacker.attacks.moves import (
+from demo.attacker.attacks.sentence_moves import (
     CHUNK,
     RUNNERS_UP,
     SOFTNESS,

@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 from demo.attacker.attacks.base import Budget, Snapshot, best_certificate, labels_of, snapshot
 from demo.attacker.attacks.descent import decode, fixed_ends
-from demo.attacker.attacks.moves import Sentence, change, kicked, reorderings, replacements, segments, some
 from demo.attacker.attacks.objectives import NATS
+from demo.attacker.attacks.sentence_moves import Sentence, change, kicked, reorderings, replacements, segments, some
 from demo.attacker.evidence import Evidence
 from demo.attacker.leak import Leak
 from demo.attacker.lens import frequent_ids

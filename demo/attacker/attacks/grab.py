@@ -24,10 +24,10 @@ import torch
 from demo.attacker.attacks.base import Budget, Snapshot, snapshot
 from demo.attacker.attacks.descent import decode, fixed_ends, inner_places, not_matchable
 from demo.attacker.attacks.masked import Descending, MaskedDummies, every
-from demo.attacker.attacks.moves import Sentence, reorderings, segments, some
 from demo.attacker.attacks.objectives import OF_DISTANCE
 from demo.attacker.attacks.robust import RobustSpan
 from demo.attacker.attacks.search import Search
+from demo.attacker.attacks.sentence_moves import Sentence, reorderings, segments, some
 from demo.attacker.leak import Leak
 from demo.attacker.lens import frequent_ids
 from demo.attacker.subspace import read_lengths

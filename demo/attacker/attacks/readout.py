@@ -4,7 +4,7 @@ A guess is judged by how far its vector lies from the leaked one, and what count
 other words are wrong, a right word shows only in directions that those do not disturb. So the search measures how
 random substitutions around the present guess move the vector, weighs differences by that, and compares all the guesses
 that it keeps anew. Around the nearest guess not yet explored it tries words, orders, and what these should do together
-(`attacks.effects`).
+(`attacks.word_effects`).
 """
 
 import itertools
@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from demo.attacker.attacks.base import Budget, Snapshot, best_certificate, snapshot
-from demo.attacker.attacks.effects import Effects
-from demo.attacker.attacks.moves import (
+from demo.attacker.attacks.objectives import VECTOR
+from demo.attacker.attacks.sentence_moves import (
     RUNNERS_UP,
     SOFTNESS,
     Sentence,
@@ -26,7 +26,7 @@ from demo.attacker.attacks.moves import (
     reorderings,
     segments,
 )
-from demo.attacker.attacks.objectives import VECTOR
+from demo.attacker.attacks.word_effects import Effects
 from demo.attacker.certificate import Certificate
 from demo.attacker.leak import Leak
 from demo.attacker.lens import BATCH, frequent_ids, random_sentences

@@ -5,8 +5,8 @@ from typing import Any
 
 import gradio as gr
 
-from demo.bench.studies import HEADERS
-from demo.bench.tables import TABLES, read
+from demo.bench.defense_tables import HEADERS
+from demo.bench.paper_tables import TABLES, read
 from demo.ui.notes import QUICKLY
 
 RESULTS = """

@@ -12,7 +12,7 @@ from demo.ui.choices import DEFAULT, experiment_from, written
 from demo.ui.controls import Controls, control_values
 from demo.ui.limits import Limits
 from demo.ui.notes import QUICKLY
-from demo.ui.surveying import ATTACK_TAB
+from demo.ui.survey_tabs import ATTACK_TAB
 
 ABOUT = """
 ## Lessons

@@ -14,7 +14,7 @@ from demo.ui.choices import DEFAULT
 from demo.ui.components import chosen_in, drawing_of
 from demo.ui.controls import OWN_SETTINGS, Controls, experiment_of, weight_menu
 from demo.ui.limits import Limits
-from demo.ui.links import HIDEABLE, VIEW, fields, from_query, to_query
+from demo.ui.link_format import HIDEABLE, VIEW, fields, from_query, to_query
 from demo.ui.notes import QUICKLY
 
 SIMPLE = (  # the controls before those of defenses and attacks, in the order of `Controls.values`

@@ -13,9 +13,9 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from demo.bench.measuring import Row, batches, measure
+from demo.bench.paper_tables import write
+from demo.bench.rows import Row, batches, measure
 from demo.bench.sentences import Example
-from demo.bench.tables import write
 from demo.client.defenses import Noise, parse, told_of
 from demo.runs.engine import Experiment
 from demo.victim.gradients import Defense

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from demo.bench.measuring import Row, batches, measure
+from demo.bench.rows import Row, batches, measure
 from demo.bench.sentences import Example
 from demo.bench.sentences import read as read_sentences
 from demo.runs.engine import Experiment

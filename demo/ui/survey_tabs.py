@@ -11,13 +11,12 @@ from demo.runs.surveys import STRENGTHS, Reading, cells, survey, sweep
 from demo.screen.reports import Report, reports, survey_title, sweep_title
 from demo.screen.reports import asked as asked_of
 from demo.ui import components
-from demo.ui.api import broken_off, guarded
 from demo.ui.choices import DEFAULT, clamp, experiment_from, written
+from demo.ui.computing import LENT, broken_off, guarded, on_gpu
 from demo.ui.controls import Controls, control_values, experiment_of
-from demo.ui.lending import LENT, on_gpu
 from demo.ui.limits import Limits
 from demo.ui.notes import EACH, QUICKLY
-from demo.ui.running import Run
+from demo.ui.start_and_stop import Run
 
 ATTACK_TAB = "attack"
 LONGEST = 60.0  # seconds a place or a strength

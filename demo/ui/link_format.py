@@ -20,8 +20,8 @@ from demo.client.secret import MOST_DROPOUT
 from demo.settings import settings_of
 from demo.ui.choices import CHARACTERS, DEFAULT, LABELS, WEIGHTS
 from demo.ui.controls import OWN_SETTINGS, TURNS
-from demo.ui.fields import Choice, Field, Kind, Name, Number, Numbers, Several, Text
 from demo.ui.limits import Limits
+from demo.ui.link_values import Choice, Field, Kind, Name, Number, Numbers, Several, Text
 from demo.victim.models import MODELS
 from demo.victim.slices import SLICES
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from demo.attacker.attacks.base import Budget, Snapshot, best_certificate, snapshot
-from demo.attacker.attacks.moves import Sentence, combined, reorderings
 from demo.attacker.attacks.objectives import COSINE
+from demo.attacker.attacks.sentence_moves import Sentence, combined, reorderings
 from demo.attacker.certificate import Certificate
 from demo.attacker.leak import Leak
 from demo.attacker.matching import Matcher, one_hot

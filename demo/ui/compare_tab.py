@@ -13,13 +13,12 @@ from demo.runs.engine import Experiment
 from demo.runs.surveys import STRENGTHS, sweep
 from demo.screen.comparisons import NO_DEFENSE, READY, Change, changed, comparison
 from demo.screen.messages import Message
-from demo.ui.api import guarded
 from demo.ui.choices import DEFAULT, clamp
+from demo.ui.computing import guarded, on_gpu
 from demo.ui.controls import Controls, experiment_of
-from demo.ui.lending import on_gpu
 from demo.ui.limits import Limits
 from demo.ui.notes import QUICKLY
-from demo.ui.running import Run
+from demo.ui.start_and_stop import Run
 from demo.victim.models import outline
 from demo.victim.slices import SLICES
 

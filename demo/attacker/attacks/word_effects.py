@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from demo.attacker.attacks.moves import Sentence
+from demo.attacker.attacks.sentence_moves import Sentence
 from demo.turns import tick
 
 BEAM = 100  # combinations of changes pursued
