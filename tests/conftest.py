@@ -10,8 +10,10 @@ from demo.attacker.leak import Leak
 from demo.bench.server import Server, served
 from demo.client.secret import Secret
 from demo.client.share import share
-from demo.victim.models import FAMILIES, Model, Weights, draw, load, ordinary_ids, pretrained_folder
+from demo.victim.model import Model
+from demo.victim.models import FAMILIES, KEPT, MODELS, Shape, Weights, draw, load, ordinary_ids, pretrained_folder
 from demo.victim.slices import select
+from tests.toy import DRAWN, Toy
 
 LONG = 1200.0  # seconds: a budget that no machine is too slow for, where an attack ends by itself
 SENTENCE = "the cat sat on the mat near the red door"
@@ -74,3 +76,12 @@ def leak_of() -> Callable[..., Leak]:
         return share(model, secret, select(model, name, layers, frozen), **told)
 
     return make
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Model]:
+    """A family that the house has never heard of."""
+    monkeypatch.setitem(FAMILIES, "toy", Toy)
+    monkeypatch.setitem(MODELS, "toy", Shape("Toy", 2, 32, 2, 64, family="toy"))
+    yield load("toy", DRAWN, "cpu")
+    KEPT.things.clear()

@@ -14,21 +14,11 @@ from demo.client.share import share
 from demo.runs.engine import Experiment
 from demo.screen.messages import messages
 from demo.ui.components import drawing_of
-from demo.victim.models import FAMILIES, KEPT, MODELS, Shape, Weights, load
 from demo.victim.slices import SLICES, all_pieces, count, select
-from tests.toy import Toy
+from tests.toy import DRAWN
 
 TEXT = "the cat sat on the mat"
-DRAWN = Weights("normal", 0.3)
 MATCHING = ("best", "dlg", "tag", "cosine", "grab")  # they take any network that can be differentiated
-
-
-@pytest.fixture
-def toy(monkeypatch):
-    monkeypatch.setitem(FAMILIES, "toy", Toy)
-    monkeypatch.setitem(MODELS, "toy", Shape("Toy", 2, 32, 2, 64, family="toy"))
-    yield load("toy", DRAWN, "cpu")
-    KEPT.things.clear()
 
 
 def leak_of(toy, name, text=TEXT, layers=(1,)):

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from demo.victim.models import MODELS, Model, drafted
-from demo.victim.slices import SLICES, all_pieces, count, group_of, select, share
+from demo.victim.slices import SLICES, all_pieces, count, group_of, holds, matrices_of, select, share, slices_of
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +64,16 @@ def test_clear_errors(tiny):
         select(tiny, "query", (0, 3))
     with pytest.raises(ValueError, match="'query' needs a layer"):
         select(tiny, "query")
+
+
+def test_a_models_slices_are_those_that_it_has(tiny, toy):
+    assert list(slices_of(tiny)) == list(SLICES)
+    assert list(matrices_of(tiny)) == ["query", "key", "value", "attention-output", "ffn-in", "ffn-out"]
+    assert "head" in slices_of(toy)
+
+
+def test_what_glows_with_a_slice():
+    inside = {name: [other for other, s in SLICES.items() if s.of_layer and holds(SLICES[name], s)] for name in SLICES}
+    assert inside["layer"] == ["qkv", "query", "key", "value", "attention-output", "ffn-in", "ffn-out"]
+    assert inside["qkv"] == ["query", "key", "value"]
+    assert inside["query"] == []

@@ -5,7 +5,7 @@ import pytest
 
 from demo.client.defenses import Noise, Prune, Round
 from demo.runs.engine import Experiment
-from demo.runs.surveys import COMPONENTS, STRENGTHS, Reading, cells, survey, sweep
+from demo.runs.surveys import STRENGTHS, Reading, cells, survey, sweep
 from demo.screen.recordings import FOLDER, SURVEYS
 from demo.screen.reports import asked, left, place, reports, survey_title, sweep_title
 from demo.ui.controls import control_values, experiment_of
@@ -18,7 +18,7 @@ DEFENDED = (Noise(1e-3, delta=1e-6), Prune(0.5))
 
 def test_the_map_has_every_place_once():
     places = [(cell.slice, cell.layers) for cell in cells(BASE)]
-    assert len(places) == len(set(places)) == 2 + 6 * len(COMPONENTS)
+    assert len(places) == len(set(places)) == 2 + 6 * 6
     assert places[0] == ("embeddings", ())
     assert all(cell.sentence == BASE.sentence for cell in cells(BASE))
 

@@ -9,6 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from demo.victim.anatomy import NONE, Anatomy, Attention, FeedForward, Masks, masked, mixed
+from demo.victim.weights import Weights
+
+DRAWN = Weights("normal", 0.3)
 
 
 class Layer(nn.Module):

@@ -2,16 +2,6 @@
    bottom. */
 import { html } from "./dom.js";
 
-const BLOCKS = [
-  ["qkv", "QKV"],
-  ["query", "Q"],
-  ["key", "K"],
-  ["value", "V"],
-  ["attention-output", "O"],
-  ["ffn-in", "F₁"],
-  ["ffn-out", "F₂"],
-];
-const PARTS = { layer: BLOCKS.map(([slice]) => slice), qkv: ["query", "key", "value"] };
 const COMPACT_FROM = 9;
 
 export class Drawing {
@@ -39,12 +29,10 @@ export class Drawing {
   build() {
     const focused = this.board.contains(document.activeElement);
     const layers = Array.from({ length: this.spec.layers }, (_, layer) => this.layerRow(layer));
-    const [all, embeddings, encoder, head] = [
-      ["all", "everything"],
-      ["embeddings", "embeddings"],
-      ["encoder", "all layers"],
-      ["head", "pooler + head"],
-    ].map(([slice, label]) => this.row(`ls-${slice}`, label, [this.block(slice, label)]));
+    const [all, embeddings, encoder, head] = ["all", "embeddings", "encoder", "head"].map((slice) => {
+      const label = this.spec.slices[slice]?.short;
+      return this.row(`ls-${slice}`, label, [this.block(slice, label)]);
+    });
     this.board.classList.toggle("ls-compact", this.spec.layers >= COMPACT_FROM);
     const stack = html("div", { class: "ls-layers" }, ...layers.map((row) => row.node));
     this.board.replaceChildren(
@@ -71,9 +59,10 @@ export class Drawing {
 
   layerRow(layer) {
     const label = layer === this.spec.decoder ? "decoder" : `layer ${layer}`;
+    const inside = this.spec.slices.layer.holds;
     return this.row("ls-layer", label, [
       this.block("layer", label, layer),
-      ...BLOCKS.map(([slice, short]) => this.block(slice, short, layer)),
+      ...inside.map((slice) => this.block(slice, this.spec.slices[slice].short, layer)),
     ]);
   }
 
@@ -110,7 +99,7 @@ export class Drawing {
     if (leaked === "all") return true;
     if (leaked === "encoder") return layer !== null || slice === "encoder";
     if (layer === null) return slice === leaked;
-    return chosen.includes(layer) && (slice === leaked || Boolean(PARTS[leaked]?.includes(slice)));
+    return chosen.includes(layer) && (slice === leaked || this.spec.slices[leaked].holds.includes(slice));
   }
 
   light() {

@@ -3,13 +3,12 @@ import { html } from "../stage/dom.js";
 import { Survey, reacting } from "./survey.js";
 import { picture } from "./saving.js";
 
-const COLUMNS = { query: "Q", key: "K", value: "V", "attention-output": "O", "ffn-in": "F₁", "ffn-out": "F₂" };
 const SHORT = { embeddings: "words" };
 const key = ({ slice, layer }) => `${slice} ${layer ?? ""}`;
 
 export class Picture extends Survey {
   draw(report) {
-    const shape = JSON.stringify([report.model, report.layers]);
+    const shape = JSON.stringify([report.model, report.layers, report.columns]);
     if (shape !== this.shape) this.build(report);
     this.shape = shape;
     const rows = new Map(report.readings.map((row) => [key(row), row])),
@@ -20,7 +19,7 @@ export class Picture extends Survey {
     }
   }
 
-  build({ layers }) {
+  build({ layers, columns }) {
     const line = (label, cells, name = "") =>
       html(
         "div",
@@ -35,10 +34,10 @@ export class Picture extends Survey {
       );
     const [above, below] = [[this.cell("embeddings")], [this.cell("head")]];
     const stack = Array.from({ length: layers }, (_, layer) =>
-      Object.keys(COLUMNS).map((slice) => this.cell(slice, layer)),
+      Object.keys(columns).map((slice) => this.cell(slice, layer)),
     );
     this.cells = [above, ...stack, below];
-    const names = Object.entries(COLUMNS).map(([slice, short]) =>
+    const names = Object.entries(columns).map(([slice, short]) =>
       html(
         "span",
         { class: "ls-column", title: slice },

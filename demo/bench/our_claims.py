@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from demo.runs.engine import Experiment
-from demo.runs.surveys import COMPONENTS
 from demo.victim.models import Weights
 
 Row = dict[str, object]
+
+MATRICES = ("query", "key", "value", "attention-output", "ffn-in", "ffn-out")
 
 
 def _where(row: Row) -> str:
@@ -53,9 +54,9 @@ CLAIMS = {
     "span-long": Claim("Span check, 20 to 30 tokens", _SPANS, words=(1, 99), tokens=(20, 30)),
     "layers": Claim("Everything, and each single layer", (_on("all"), *(_on("layer", k) for k in range(6)))),
     "components": Claim(
-        "One matrix of layers 0 to 4", tuple(_on(part, k) for part in COMPONENTS for k in range(5)), sentences=5
+        "One matrix of layers 0 to 4", tuple(_on(part, k) for part in MATRICES for k in range(5)), sentences=5
     ),
-    "last": Claim("One matrix of the last layer", tuple(_on(part, 5) for part in COMPONENTS)),
+    "last": Claim("One matrix of the last layer", tuple(_on(part, 5) for part in MATRICES)),
     "long": Claim(
         "15 to 20 tokens",
         (_on("all", seconds=120), _on("layer", 3, seconds=120), _on("query", 2, seconds=120)),

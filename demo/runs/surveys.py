@@ -12,8 +12,8 @@ from demo.client.defenses import parse
 from demo.runs.engine import Case, Experiment, Frame, run, set_up
 from demo.turns import Pause, in_turns
 from demo.victim.models import outline
+from demo.victim.slices import matrices_of
 
-COMPONENTS = ("query", "key", "value", "attention-output", "ffn-in", "ffn-out")
 STRENGTHS: dict[str, tuple[float | str, ...]] = {  # from weak to strong, around where the attacks give up
     "noise": (1e-7, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 1e-2, 0.1),
     "prune": (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999),
@@ -43,10 +43,11 @@ class Reading:
 
 def cells(base: Experiment) -> Iterator[Experiment]:
     """Every place of the model that may leak alone, the quick ones first: the embeddings, then layer by layer."""
+    model = outline(base.model)
     yield replace(base, slice="embeddings", layers=())
-    for layer in range(outline(base.model).layers):
-        for component in COMPONENTS:
-            yield replace(base, slice=component, layers=(layer,))
+    for layer in range(model.layers):
+        for matrix in matrices_of(model):
+            yield replace(base, slice=matrix, layers=(layer,))
     yield replace(base, slice="head", layers=())
 
 

@@ -13,15 +13,16 @@ from typing import Any
 
 from demo.client.defenses import strength_of, told_of
 from demo.runs.engine import Experiment
-from demo.runs.surveys import COMPONENTS, Reading, survey
+from demo.runs.surveys import Reading, survey
 from demo.screen.messages import place as where
 from demo.screen.messages import training
 from demo.victim.models import MODELS, Weights, outline
+from demo.victim.slices import matrices_of
 
 Report = dict[str, Any]
 
 GAP = 0.2  # seconds between two reports; also the longest that a stopped survey goes on
-RECENT = len(COMPONENTS)  # readings that tell how long the next ones will take
+RECENT = 6  # readings that tell how long the next ones will take
 
 
 def reports(
@@ -32,11 +33,13 @@ def reports(
 ) -> Iterator[Report]:
     """The survey as the screen sees it; closing the generator stops it."""
     done: list[Reading] = []
+    model = outline(experiments[0].model)
     about = {
         "run": secrets.token_hex(4),
         "title": title,
         "model": experiments[0].model,
-        "layers": outline(experiments[0].model).layers,
+        "layers": model.layers,
+        "columns": {name: slice.short for name, slice in matrices_of(model).items()},
         "total": len(experiments),
         "budget": experiments[0].seconds,
         "todo": [place(experiment) for experiment in experiments],

@@ -20,7 +20,7 @@ from demo.ui.limits import Limits
 from demo.ui.notes import QUICKLY
 from demo.ui.start_and_stop import Run
 from demo.victim.models import outline
-from demo.victim.slices import SLICES
+from demo.victim.slices import slices_of
 
 COMPARE = """
 ## Two experiments, one clock
@@ -97,7 +97,7 @@ def menus(side: str, change: Change) -> list[gr.Dropdown]:
     """What one side may do differently, in the order of `Change`'s fields."""
     defenses = [told_of(e.defenses[0]) for name, those in STRENGTHS.items() for e in sweep(DEFAULT, name, those)]
     choices: list[tuple[str, list[Any]]] = [
-        ("What leaks", [(slice.title, name) for name, slice in SLICES.items()]),
+        ("What leaks", [(slice.title, name) for name, slice in slices_of(outline(DEFAULT.model)).items()]),
         ("Layer", list(range(outline(DEFAULT.model).layers))),
         ("Attack", list(ATTACKS)),
         ("Defense", [NO_DEFENSE, *defenses, "sign"]),

@@ -17,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 
 from demo.screen.messages import exposed
 from demo.victim.models import outline
-from demo.victim.slices import SLICES, count, select, share
+from demo.victim.slices import SLICES, Slice, count, holds, select, share, slices_of
 
 ASSETS = Path(__file__).parents[2] / "assets"
 STYLES = ("page.css", "stage.css", "survey.css", "lesson.css", "compare.css", "tables.css")
@@ -179,6 +179,7 @@ def drawing_of(model: str, slice: str, layers: Sequence[int], frozen_embeddings:
     A new `given` tells the script that this was picked outside of the drawing.
     """
     net = outline(model)
+    known = slices_of(net)
     layers = [layer for layer in layers if 0 <= layer < net.layers] or [min(2, net.layers - 1)]
     try:
         pieces = select(net, slice, layers, frozen_embeddings)
@@ -193,11 +194,17 @@ def drawing_of(model: str, slice: str, layers: Sequence[int], frozen_embeddings:
         "chosen": layers if SLICES[slice].of_layer else [],
         "exposed": shown,
         "given": given,
-        "sizes": {name: f"{count(select(net, name, [0])):,}" for name in SLICES},
-        "slices": {name: {"title": s.title, "of_layer": s.of_layer} for name, s in SLICES.items()},
-        "help": {name: s.about for name, s in SLICES.items()},
+        "sizes": {name: f"{count(select(net, name, [0])):,}" for name in known},
+        "slices": {name: told_of_slice(one, known) for name, one in known.items()},
+        "help": {name: one.about for name, one in known.items()},
     }
     return json.dumps(spec)
+
+
+def told_of_slice(slice: Slice, known: Mapping[str, Slice]) -> dict[str, Any]:
+    """What the drawing needs to know of a block: its names, and which blocks glow with it."""
+    inside = [name for name, other in known.items() if other.of_layer and holds(slice, other)] if slice.of_layer else []
+    return {"title": slice.title, "short": slice.short, "of_layer": slice.of_layer, "holds": inside}
 
 
 def chosen_in(drawing: str) -> tuple[str, list[int]]:

@@ -36,6 +36,7 @@ class Slice:
     """A choice of parts; `of_layer` says that the user picks the layers, `weights_only` that biases stay private."""
 
     title: str
+    short: str  # as the drawing has room for it
     about: str  # for people, in a sentence
     parts: tuple[str, ...]
     of_layer: bool = False
@@ -44,26 +45,33 @@ class Slice:
 
 LAYER, HEAD, TABLES = "every part of a layer", "every part after the layers", "every part before them"
 SLICES = {
-    "all": Slice("everything", "The whole gradient, as federated learning shares it.", (LAYER, HEAD, TABLES)),
-    "encoder": Slice("every Transformer layer", "All layers, but neither embeddings nor head.", (LAYER,)),
-    "layer": Slice("one Transformer layer", "All matrices, biases and norms of one layer.", (LAYER,), of_layer=True),
+    "all": Slice(
+        "everything", "everything", "The whole gradient, as federated learning shares it.", (LAYER, HEAD, TABLES)
+    ),
+    "encoder": Slice("every Transformer layer", "all layers", "All layers, but neither embeddings nor head.", (LAYER,)),
+    "layer": Slice(
+        "one Transformer layer", "layer", "All matrices, biases and norms of one layer.", (LAYER,), of_layer=True
+    ),
     "qkv": Slice(
         "attention query + key + value",
+        "QKV",
         "The three matrices with which attention reads its input.",
         ("query", "key", "value"),
         True,
         True,
     ),
-    "query": Slice("attention query", "Turns each token into what it looks for.", ("query",), True, True),
-    "key": Slice("attention key", "Turns each token into what it can be found by.", ("key",), True, True),
-    "value": Slice("attention value", "Turns each token into what it passes on.", ("value",), True, True),
+    "query": Slice("attention query", "Q", "Turns each token into what it looks for.", ("query",), True, True),
+    "key": Slice("attention key", "K", "Turns each token into what it can be found by.", ("key",), True, True),
+    "value": Slice("attention value", "V", "Turns each token into what it passes on.", ("value",), True, True),
     "attention-output": Slice(
-        "attention output", "Joins what the attention heads gathered.", ("attention-output",), True, True
+        "attention output", "O", "Joins what the attention heads gathered.", ("attention-output",), True, True
     ),
-    "ffn-in": Slice("feed-forward in", "Widens each token before its non-linearity.", ("ffn-in",), True, True),
-    "ffn-out": Slice("feed-forward out", "Narrows each token after its non-linearity.", ("ffn-out",), True, True),
-    "head": Slice("pooler + classifier", "What turns the last state into a label.", (HEAD,)),
-    "embeddings": Slice("word + position embeddings", "The tables of word and position vectors.", ("word", "position")),
+    "ffn-in": Slice("feed-forward in", "F₁", "Widens each token before its non-linearity.", ("ffn-in",), True, True),
+    "ffn-out": Slice("feed-forward out", "F₂", "Narrows each token after its non-linearity.", ("ffn-out",), True, True),
+    "head": Slice("pooler + classifier", "pooler + head", "What turns the last state into a label.", (HEAD,)),
+    "embeddings": Slice(
+        "word + position embeddings", "embeddings", "The tables of word and position vectors.", ("word", "position")
+    ),
 }
 
 
@@ -74,6 +82,27 @@ def all_pieces(model: Model) -> list[Piece]:
         for kind, parameter in module.named_parameters():
             pieces.append(Piece(int(layer) if layer else None, part, kind, parameter.numel()))
     return pieces
+
+
+def slices_of(model: Model) -> dict[str, Slice]:
+    """Those of the table that this model has, in their order."""
+    pieces = all_pieces(model)
+    parts = {piece.part for piece in pieces} | {group_of(model, piece) for piece in pieces}
+    return {name: slice for name, slice in SLICES.items() if parts & set(slice.parts)}
+
+
+def matrices_of(model: Model) -> dict[str, Slice]:
+    """The slices that are one matrix of a layer: what a map has a column for."""
+    return {
+        name: slice
+        for name, slice in slices_of(model).items()
+        if slice.of_layer and len(slice.parts) == 1 and slice.parts != (LAYER,)
+    }
+
+
+def holds(slice: Slice, other: Slice) -> bool:
+    """Whether one slice of a layer exposes all that another does."""
+    return slice is not other and (slice.parts == (LAYER,) or set(other.parts) < set(slice.parts))
 
 
 def group_of(model: Model, piece: Piece) -> str:

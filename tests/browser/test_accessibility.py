@@ -7,9 +7,11 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, Page, expect
 
-from demo.runs.surveys import COMPONENTS
+from demo.victim.models import outline
+from demo.victim.slices import matrices_of
 from tests.browser.test_page import LONG, attack, expose, state, wait_for
 
+COLUMNS = {name: slice.short for name, slice in matrices_of(outline("minilm")).items()}
 PLACES = "#sentence, #go, #stop, #copy-link, #preset, #label, #how, #weights, #drawing, #seconds, #stage"
 FOCUS = """(places) => {
     const node = document.activeElement, style = getComputedStyle(node), box = node.getBoundingClientRect();
@@ -77,13 +79,22 @@ def test_axe_finds_nothing_in_the_other_tabs(calm):
 def test_a_maps_figures_are_read_on_every_shade(calm):
     calm.get_by_role("tab", name="Map", exact=True).click()
     calm.wait_for_selector("#map .ls-survey[data-state=recorded]")
-    places = [(name, layer) for layer in range(6) for name in COMPONENTS]
+    places = [(name, layer) for layer in range(6) for name in COLUMNS]
     row = {"text": "", "exact": False, "seconds": 1, "share": 1, "reason": ""}
     rows = [
         {**row, "slice": name, "layer": layer, "recover": rate}
         for (name, layer), rate in zip(places, range(30, 102, 2), strict=True)
     ]
-    report = {"run": "x", "title": "", "model": "minilm", "layers": 6, "total": 38, "budget": 5, "todo": []}
+    report = {
+        "run": "x",
+        "title": "",
+        "model": "minilm",
+        "layers": 6,
+        "total": 38,
+        "budget": 5,
+        "todo": [],
+        "columns": COLUMNS,
+    }
     report |= {"readings": rows, "now": None, "left": 0, "over": True}
     calm.evaluate("(report) => window.leakscopeMap.receive(report)", report)
     calm.locator("#map .ls-rate", has_text="100").wait_for()

@@ -6,6 +6,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.test_accessibility import COLUMNS
 from tests.browser.test_page import LONG, attack, choose, expose, wait_for
 
 
@@ -130,7 +131,16 @@ def test_hostile_text_stays_text(page):
     opened(page, "map")
     row = {"slice": "query", "layer": 0, "recover": 100, "exact": True, "seconds": 1, "share": 1, "reason": ""}
     row["text"] = "<img src=x onerror=window.hacked=1>"
-    report = {"run": "x", "title": row["text"], "model": "minilm", "layers": 6, "total": 38, "budget": 5, "todo": []}
+    report = {
+        "run": "x",
+        "title": row["text"],
+        "model": "minilm",
+        "layers": 6,
+        "total": 38,
+        "budget": 5,
+        "todo": [],
+        "columns": COLUMNS,
+    }
     page.evaluate(
         "(text) => window.leakscopeMap.receive(JSON.parse(text))",
         json.dumps({**report, "readings": [row], "now": None, "left": 3, "over": False}),
