@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
+from transformers.utils import logging
 
 from demo.turns import tick
 from demo.victim.anatomy import Anatomy
@@ -33,3 +34,17 @@ def draw(net: Anatomy, weights: Weights) -> None:
             nn.init.normal_(parameter, 0.0, weights.scale, generator=generator)
         else:
             nn.init.uniform_(parameter, -weights.scale, weights.scale, generator=generator)
+
+
+def fresh_classifier(classifier: nn.Linear, scale: float) -> None:
+    """A head for labels, which no pretrained model brings; its seed is fixed, as it is public."""
+    generator = torch.Generator().manual_seed(0)
+    nn.init.normal_(classifier.weight, 0.0, scale, generator=generator)
+    if classifier.bias is not None:
+        nn.init.zeros_(classifier.bias)
+
+
+def hush() -> None:
+    """transformers reports each tensor that it does not use, and draws progress bars."""
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
