@@ -1,4 +1,4 @@
-"""Decoders look back only, so what enters a matrix at a place follows from the words up to there, exactly, at any depth.
+"""Decoders look back only: what enters a matrix at a place follows from the words up to there, exactly, at any depth.
 A prefix can be checked by itself: the right word's vector lies in the leaked span, every other sticks out.
 
     view = prefix_views(leak)[0]

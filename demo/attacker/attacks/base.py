@@ -50,6 +50,28 @@ class Candidates:
     distances: Tensor  # (few,): 0 lies in the span, 1 is perpendicular to it
 
 
+@dataclass(frozen=True)
+class Branch:
+    """A word that was tried after a prefix, in the tree of prefixes that a search on a decoder walks."""
+
+    parent: int  # the number of the branch that it follows; 0 is the root, before the first word
+    id: int  # the word
+    number: int  # its own, from 1 on, where it lies in the span and lives on; 0: it sticks out, and is dead
+    distance: float  # how far it sticks out
+    chance: float  # that the attacked model itself gave it there, before the gradient was asked
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What a search on a decoder found out about the words after one prefix, since the last snapshot."""
+
+    parent: int  # the branch whose followers were tried
+    place: int  # in the sentence, where they stand
+    tried: int  # how many words were tried there so far
+    expected: Branch  # the word that the attacked model itself thought likeliest
+    branches: tuple[Branch, ...]  # those that live, and a few that came nearest to it
+
+
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """An attack's state at one moment, in plain CPU tensors: it pickles, and refers to nothing."""
@@ -68,6 +90,7 @@ class Snapshot:
     nats: float | None = None  # under known noise: how much likelier the guess makes the leak than the next best does
     meaning: Objective = UNNAMED  # of `objective`
     kept: Tensor | None = None  # (tokens, hidden) bool: which coordinates of each embedding dropout spared, it thinks
+    growth: tuple[Growth, ...] = ()  # of the tree of prefixes, since the last snapshot
 
     @property
     def certified(self) -> bool:

@@ -4,7 +4,7 @@ A `PrefixView` of the leak goes in, snapshots come out: one for each round of wo
 sentence is only a target, never an input: the gradient is linear in its output vector, which ranks all words at once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import torch
 from torch import Tensor
@@ -51,7 +51,7 @@ class PrefixSearch:
             path = longer
         yield from self.finished(budget, path)
 
-    def longer(self, budget: Budget, path: Path) -> Iterator[Snapshot]:
+    def longer(self, budget: Budget, path: Path) -> Generator[Snapshot, None, Path | None]:
         """The path with the next word, once one lies in the span; None where none does, or time is up."""
         place, expected = len(path.ids), self.prior.chances(path.ids)
         proposals = Proposals(self.model.words, self.view.basis, expected, self.bag, self.seed + place)
@@ -79,7 +79,7 @@ class PrefixSearch:
             if budget.over(self.step):
                 return None
 
-    def first_pair(self, budget: Budget, start: Path) -> Iterator[Snapshot]:
+    def first_pair(self, budget: Budget, start: Path) -> Generator[Snapshot, None, Path]:
         """The first two words at once: a query matrix knows nothing of the first, but what the second reads of it."""
         opening = self.prior.chances(()).argsort(descending=True)
         seen: dict[tuple[int, int], float] = {}
