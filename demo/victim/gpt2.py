@@ -115,9 +115,7 @@ def _ours(name: str, number: Tensor) -> dict[str, Tensor]:
         return {f"{THEIRS[part]}.{kind}": number}
     _, layer, *inside = part.split(".")
     part = ".".join(inside)
-    if part in ("ln_1", "ln_2"):
-        return {f"layers.{layer}.{BLOCK[part]}.{kind}": number}
-    number = number.T.contiguous()
+    number = number.T.contiguous() if number.dim() == 2 else number
     if part == "attn.c_attn":
         thirds = zip(("query", "key", "value"), number.chunk(3), strict=True)
         return {f"layers.{layer}.{ours}.{kind}": third for ours, third in thirds}
