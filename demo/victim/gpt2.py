@@ -113,6 +113,8 @@ def _ours(name: str, number: Tensor) -> dict[str, Tensor]:
     part, _, kind = name.rpartition(".")
     if part in THEIRS:
         return {f"{THEIRS[part]}.{kind}": number}
+    if not part.startswith("h."):
+        return {}  # the table of words once more, as the output matrix
     _, layer, *inside = part.split(".")
     part = ".".join(inside)
     number = number.T.contiguous() if number.dim() == 2 else number

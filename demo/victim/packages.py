@@ -12,7 +12,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,7 +90,7 @@ def _download(name: str, package: Package, folder: Path) -> None:
     process = subprocess.Popen(command, env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         while process.poll() is None:
-            done = min(sum(map(_size, folder.rglob("*"))) // 1_000_000, package.megabytes)
+            done = min(_size(folder) // 1_000_000, package.megabytes)
             tick(f"fetching {package.title}, once: {done} of {package.megabytes} MB, {package.license}")
             time.sleep(LOOK)
     finally:
@@ -142,8 +142,11 @@ def _alone(file: Path, title: str) -> Iterator[None]:
         lock.release()
 
 
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except OSError:  # it was there a moment ago
-        return 0
+def _size(folder: Path) -> int:
+    """Bytes of all files in it, though some may go while they are looked at."""
+    size = 0
+    for place, _, files in os.walk(folder):
+        for file in files:
+            with suppress(OSError):
+                size += (Path(place) / file).stat().st_size
+    return size
