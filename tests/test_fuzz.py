@@ -14,8 +14,8 @@ from demo.screen.reports import asked
 from demo.settings import settings_of
 from demo.ui.api import endpoint
 from demo.ui.choices import DEFAULT, PRESETS, WEIGHTS
+from demo.ui.components import chosen_in
 from demo.ui.controls import OWN_SETTINGS, experiment_of, labels_for
-from demo.ui.drawing import chosen_in
 from demo.ui.limits import Limits, Visitors
 from demo.ui.link_format import MOST_NOTICES, fields, from_query, to_query
 from demo.ui.survey_tabs import map_place, picked_in, strengths_in, sweep_place

@@ -8,8 +8,8 @@ import torch
 
 from demo.runs.metrics import score
 from demo.screen.messages import marks
-from demo.ui.choices import PRESETS, WEIGHTS, experiment_from
-from demo.ui.drawing import drawing_of
+from demo.ui.choices import PRESETS, experiment_from
+from demo.ui.components import drawing_of
 from demo.ui.limits import Limits
 from demo.ui.notes import described, sentence_note
 from demo.victim import models
@@ -97,9 +97,6 @@ def test_before_it_is_fetched_it_can_be_chosen_and_counted(monkeypatch):
 def test_once_it_is_there_its_tokens_are_counted():
     assert sentence_note(Limits(), "smollm2", SENTENCE).startswith("9 tokens (words or pieces of words).")
     assert described(asked_of(Limits(), SENTENCE))["truth"][1] == "·patient"
-    drawn, own = (sentence_note(Limits(), "gpt2", "The Diabetes", kind) for kind in WEIGHTS[1::-1])
-    assert drawn.startswith("2 tokens")  # with the embedded tokenizer
-    assert own.startswith("GPT-2 is fetched once")
 
 
 def test_another_models_block_is_no_longer_picked():

@@ -4,7 +4,6 @@ logs              what is logged of what goes wrong
 limits            how much one visitor may ask for
 computing         where attacks run: on a GPU lent for the run, or here
 choices           what people may ask for, checked and clamped: the same for page and API
-drawing           what the drawing of a model shows, and what was picked in it
 components        the stage and the model drawing, as Gradio components around assets/*.js
 defense_controls  the defenses' controls
 controls          all of the client's controls, and how their values make an experiment

@@ -72,7 +72,7 @@ def experiment_from(
     for layer in layers:
         if not isinstance(layer, int | float) or layer not in range(-99, 99):
             raise ValueError(f"layer {shown(layer)} does not exist: give whole numbers from 0")
-    check_batch(limits, outline(model, Weights(weights) if weights else None), sentence)
+    check_batch(limits, outline(model), sentence)
     chosen = tuple(sorted({int(layer) for layer in layers})) if SLICES[slice].of_layer else ()
     return Experiment(
         sentence,

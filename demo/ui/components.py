@@ -5,7 +5,7 @@ stands in a value that a template shows, and re-drawing a gr.Plot for each frame
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,10 @@ import plotly
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
+
+from demo.screen.messages import exposed
+from demo.victim.models import outline
+from demo.victim.slices import SLICES, Slice, count, holds, select, share, slices_of
 
 ASSETS = Path(__file__).parents[2] / "assets"
 STYLES = ("page.css", "stage.css", "survey.css", "lesson.css", "compare.css", "tables.css")
@@ -29,7 +33,7 @@ def stage(**kwargs: Any) -> gr.HTML:
 
 
 def drawing(value: str, **kwargs: Any) -> gr.HTML:
-    """The model as blocks to click: which slice is exposed. Its value is that of drawing.py."""
+    """The model as blocks to click: which slice is exposed. Its value is `drawing_of(…)`."""
     return gr.HTML(
         value, html_template='<div class="ls-drawing"></div>', js_on_load=DRAWING_JS, apply_default_css=False, **kwargs
     )
@@ -167,6 +171,53 @@ def control_for(name: str, value: Any, bounds: Any) -> Any:
     return gr.Number(
         value, label=title, info=bounds["help"], minimum=bounds["low"], maximum=bounds["high"], precision=digits
     )
+
+
+def drawing_of(model: str, slice: str, layers: Sequence[int], frozen_embeddings: bool = False, given: str = "") -> str:
+    """What the drawing shows: the model's blocks, which of them are exposed, and what share that is.
+
+    A new `given` tells the script that this was picked outside of the drawing.
+    """
+    net = outline(model)
+    known = slices_of(net)
+    slice = slice if slice in known else "layer"  # another model's own
+    layers = [layer for layer in layers if 0 <= layer < net.layers] or [min(2, net.layers - 1)]
+    try:
+        pieces = select(net, slice, layers, frozen_embeddings)
+        shown = exposed(count(pieces), share(net, pieces))
+    except ValueError as nothing:
+        shown = f"{nothing}"
+    spec = {
+        "model": net.title,
+        "layers": net.layers,
+        "decoder": net.net.decoder,
+        "slice": slice,
+        "chosen": layers if SLICES[slice].of_layer else [],
+        "exposed": shown,
+        "given": given,
+        "sizes": {name: f"{count(select(net, name, [0])):,}" for name in known},
+        "slices": {name: told_of_slice(one, known) for name, one in known.items()},
+        "help": {name: one.about for name, one in known.items()},
+    }
+    return json.dumps(spec)
+
+
+def told_of_slice(slice: Slice, known: Mapping[str, Slice]) -> dict[str, Any]:
+    """What the drawing needs to know of a block: its names, and which blocks glow with it."""
+    inside = [name for name, other in known.items() if other.of_layer and holds(slice, other)] if slice.of_layer else []
+    return {"title": slice.title, "short": slice.short, "of_layer": slice.of_layer, "holds": inside}
+
+
+def chosen_in(drawing: str) -> tuple[str, list[int]]:
+    """The slice and the layers picked in a drawing; the value comes from a browser, so it is checked."""
+    try:
+        spec = json.loads(drawing)
+        slice, layers = str(spec["slice"]), [int(layer) for layer in spec["chosen"]]
+    except (ValueError, KeyError, TypeError, OverflowError):
+        raise ValueError("the choice of the exposed part cannot be read: pick a block of the drawing") from None
+    if slice not in SLICES:
+        raise ValueError(f"unknown slice {slice[:40]!r}: choose one of {', '.join(SLICES)}")
+    return slice, layers
 
 
 class Assets(StaticFiles):

@@ -13,9 +13,8 @@ from demo.runs.engine import Experiment
 from demo.settings import settings_of
 from demo.ui import components
 from demo.ui.choices import DEFAULT, LABELS, PRESETS, WEIGHTS, experiment_from
-from demo.ui.components import control_for
+from demo.ui.components import chosen_in, control_for, drawing_of
 from demo.ui.defense_controls import Defending, chosen, defense_controls, values_of
-from demo.ui.drawing import chosen_in, drawing_of
 from demo.ui.limits import Limits
 from demo.victim.hub import PATIENCE
 from demo.victim.models import MODELS, unavailable
@@ -195,8 +194,9 @@ def control_values(experiment: Experiment) -> list[Any]:
     """The other way round: the values of `Controls.values` under which the page asks for this experiment."""
     weights, own = experiment.weights, dict(experiment.settings)
     told = {"length": experiment.knows_length, "label": experiment.knows_label}
-    shown = experiment.model, experiment.slice, experiment.layers, experiment.frozen_embeddings
-    drawing = drawing_of(*shown, secrets.token_hex(4), weights.kind if weights else None)
+    drawing = drawing_of(
+        experiment.model, experiment.slice, experiment.layers, experiment.frozen_embeddings, secrets.token_hex(4)
+    )
     label = experiment.labels[0] if len(set(experiment.labels)) == 1 else TURNS
     settings = [
         own[field.name] if name == experiment.attack and field.name in own else getattr(ATTACKS[name], field.name)

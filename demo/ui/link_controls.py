@@ -11,8 +11,8 @@ from demo.attacker.attacks import ATTACKS
 from demo.client.defenses import DEFENSES
 from demo.settings import settings_of
 from demo.ui.choices import DEFAULT
+from demo.ui.components import chosen_in, drawing_of
 from demo.ui.controls import OWN_SETTINGS, Controls, experiment_of, weight_menu
-from demo.ui.drawing import chosen_in, drawing_of
 from demo.ui.limits import Limits
 from demo.ui.link_format import HIDEABLE, VIEW, fields, from_query, to_query
 from demo.ui.notes import QUICKLY
@@ -125,7 +125,7 @@ def updates(values: dict[str, Any], model: str) -> list[Any]:
         found["weights"] = weight_menu(whole["model"], whole["weights"])
     if {"model", "slice", "layers", "frozen"} & values.keys():
         shown = whole["model"], whole["slice"], whole["layers"], whole["frozen"]
-        found["drawing"] = drawing_of(*shown, given=secrets.token_hex(4), weights=whole["weights"])
+        found["drawing"] = drawing_of(*shown, given=secrets.token_hex(4))
     answer = list(found.values())
     for name, kind in DEFENSES.items():
         answer.append(name in values["defenses"] if "defenses" in values else gr.skip())

@@ -12,10 +12,10 @@ from demo.runs.engine import Experiment, check, set_up
 from demo.screen.messages import cost_of, title, training
 from demo.turns import Over, at_most
 from demo.ui.choices import check_batch, resized
+from demo.ui.components import chosen_in, drawing_of
 from demo.ui.computing import LENT
 from demo.ui.controls import OWN_SETTINGS, TRAINING, Controls, experiment_of, weight_menu
 from demo.ui.defense_controls import connect_defenses
-from demo.ui.drawing import chosen_in, drawing_of
 from demo.ui.limits import Limits
 from demo.victim.hub import PATIENCE
 from demo.victim.models import MODELS, Weights, outline, unavailable
@@ -51,17 +51,16 @@ def connect_notes(controls: Controls, shown: gr.HTML, limits: Limits, device: st
         except ValueError:  # said elsewhere
             return json.dumps({"title": "", "truth": []})
 
-    def redrawn(model: str, weights: str, drawing: str, frozen: bool) -> str:
-        return drawing_of(model, *chosen_in(drawing), frozen, weights=weights)
+    def redrawn(model: str, drawing: str, frozen: bool) -> str:
+        return drawing_of(model, *chosen_in(drawing), frozen)
 
-    model, weights = controls.model, controls.weights
-    drawing, attack, batch = controls.drawing, controls.attack, controls.batch
+    model, drawing, attack, batch = controls.model, controls.drawing, controls.attack, controls.batch
     dropout, frozen = controls.dropout, controls.frozen
     controls.sentence.change(None, js=CHANGED_JS, api_visibility="private")
     gr.on(
-        [controls.sentence.change, model.change, weights.change],
-        lambda text, model, weights: sentence_note(limits, model, text, weights),
-        [controls.sentence, model, weights],
+        [controls.sentence.change, model.change],
+        lambda text, model: sentence_note(limits, model, text),
+        [controls.sentence, model],
         controls.said,
         **QUICKLY,
     )
@@ -70,13 +69,12 @@ def connect_notes(controls: Controls, shown: gr.HTML, limits: Limits, device: st
     gr.on(
         [dropout.change, frozen.change, batch.change], training_note, [dropout, frozen, batch], controls.how, **QUICKLY
     )
-    choosing = [model.change, weights.change, drawing.input, frozen.change]
-    gr.on(choosing, redrawn, [model, weights, drawing, frozen], drawing, **QUICKLY)
-    model.input(weight_menu, model, weights, **QUICKLY)  # a link sets both
+    gr.on([model.change, drawing.input, frozen.change], redrawn, [model, drawing, frozen], drawing, **QUICKLY)
+    model.input(weight_menu, model, controls.weights, **QUICKLY)  # a link sets both
     choices = [
         attack.change,
         drawing.change,
-        weights.change,
+        controls.weights.change,
         dropout.change,
         frozen.change,
         batch.change,
@@ -98,9 +96,9 @@ def connect_notes(controls: Controls, shown: gr.HTML, limits: Limits, device: st
     connect_defenses(controls.defending, QUICKLY)
 
 
-def sentence_note(limits: Limits, model: str, text: str, weights: str | None = None) -> str:
+def sentence_note(limits: Limits, model: str, text: str) -> str:
     """The line under the box: how many tokens, or what is wrong, and where the text goes."""
-    chosen = outline(model, Weights(weights) if weights else None)
+    chosen = outline(model)
     try:
         batch = check_batch(limits, chosen, text)
     except ValueError as problem:
@@ -126,8 +124,7 @@ def lines_of(text: str) -> int:
 
 def described(experiment: Experiment) -> dict[str, Any]:
     """What a run of the experiment would have for its title and its true tokens; nothing is loaded for it."""
-    weights = experiment.weights or Weights(MODELS[experiment.model].default)
-    model = outline(experiment.model, weights)
+    model, weights = outline(experiment.model), experiment.weights or Weights(MODELS[experiment.model].default)
     kind = weights.kind if weights.kind == "pretrained" else f"{weights.kind}({weights.scale:g})"
     named = replace(model, title=f"{model.title}, {kind}")
     read = experiment.sentences if model.reads else ()
@@ -149,7 +146,7 @@ def attack_note(experiment: Experiment) -> tuple[str, str]:
     at_hand = experiment.model == "minilm" or (experiment.weights and experiment.weights.kind != "pretrained")
     cost = ""
     try:
-        if at_hand and not LENT and count(all_pieces(outline(experiment.model, experiment.weights))) < QUICK:
+        if at_hand and not LENT and count(all_pieces(outline(experiment.model))) < QUICK:
             with at_most(MOMENT):
                 case = set_up(experiment)
                 cost = f"In this step, {cost_of(case.likeness)}." if experiment.defenses else ""
