@@ -21,6 +21,7 @@ from demo.victim.rough import rough
 from demo.victim.slices import Piece
 
 PARTS = ("key", "value", "attention-output", "ffn-gate", "ffn-in", "ffn-out", "output", "word", "query")
+WITHOUT_CONTEXT = ("key", "value", "query")  # in layer 0: keys tell all words, and their order
 LIES_IN = 1e-8  # of a right word's squared length sticks out at most: measured 1e-13 to 3e-11, wrong ones 1e-6 and more
 DEPENDENT = 1e-7  # a vector that sticks out of the settled ones by less is one of them again
 ROUGHLY = 12  # words that a rough check leaves for the exact one
@@ -133,7 +134,7 @@ def telling_of_words(leak: Leak) -> Piece | None:
     net = leak.model.net
     if not isinstance(net, Causal):
         return None
-    for piece in (Piece(0, part, "weight", 0) for part in BEFORE_ATTENTION[::-1]):
+    for piece in (Piece(0, part, "weight", 0) for part in WITHOUT_CONTEXT):
         gradient = leak.gradient.get(piece.name)
         if gradient is not None and not in_context(net, piece):
             basis = basis_of(gradient)

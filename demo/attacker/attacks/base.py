@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -130,13 +130,13 @@ def snapshot(
     runners_up: Tensor | None = None,
     certificate: Certificate | None = None,
     labels: Sequence[int] = (),
-    candidates: Candidates | None = None,
     kept: Tensor | None = None,
-    meaning: Objective = UNNAMED,
-    growth: tuple[Growth, ...] = (),
-    lengths: tuple[int, ...] = (),
+    **more: Any,
 ) -> Snapshot:
-    """A snapshot with everything detached; a discrete guess has its words' own vectors, and full confidence."""
+    """A snapshot with everything detached; a discrete guess has its words' own vectors, and full confidence.
+
+    `more` are its other fields, which hold no tensors of the attack's.
+    """
     vectors = model.words[ids] if embeddings is None else embeddings
     sure = torch.ones(len(ids)) if confidence is None else confidence
     others = torch.empty(len(ids), 0, dtype=torch.long) if runners_up is None else runners_up
@@ -153,11 +153,8 @@ def snapshot(
         stage,
         certificate,
         tuple(labels),
-        candidates,
         kept=kept,
-        meaning=meaning,
-        growth=growth,
-        lengths=lengths,
+        **more,
     )
 
 

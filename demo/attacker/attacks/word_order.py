@@ -19,6 +19,7 @@ from demo.attacker.leak import Leak
 from demo.attacker.matching import Matcher, one_hot
 from demo.attacker.prefixes import bag_of_words, telling_of_words
 from demo.attacker.proposals import Prior
+from demo.attacker.turned_order import TurnedOrder
 from demo.turns import tick
 from demo.victim.causal import Causal
 
@@ -49,19 +50,36 @@ class WordOrder:
         self.proof: tuple[Certificate | None, tuple[int, ...]] = None, ()
 
     def run(self, budget: Budget) -> Iterator[Snapshot]:
-        beam: list[tuple[float, Sentence]] = [(0.0, ())]
         yield self.picture(budget, (), f"{len(self.bag)} words lie in the span, in whatever order")
+        yield from self.read(budget)
+        if not self.proven and not budget.over(self.step):
+            yield from self.search(budget)
+
+    def read(self, budget: Budget) -> Iterator[Snapshot]:
+        """Where places turn what the matrix computes, the gradient tells the order itself."""
+        if self.piece.part == "value":
+            return
+        for order in TurnedOrder(self.leak, self.piece, self.bag).orders():
+            self.told = len(order)
+            self.best = self.completed(order)
+            self.finish(self.best)
+            yield self.picture(budget, self.best, "each word's row is a sum over the words before it, or behind it")
+            if self.proven or budget.over(self.step):
+                return
+
+    def search(self, budget: Budget) -> Iterator[Snapshot]:
+        beam: list[tuple[float, Sentence]] = [(0.0, ())]
         for place in range(self.told):
             beam = self.longer(beam)
             yield self.picture(budget, beam[0][1], f"likely orders, word {place + 1} of {self.told}")
             if budget.over(self.step):
                 return
-        orders = [self.completed(order) for _, order in beam]
+        orders = self.all_completed([order for _, order in beam])
         yield from self.weigh(budget, orders, "weighing likely orders by their gradient")
         while not self.proven and not budget.over(self.step):
             said = self.best[:-1]
-            moved = [self.completed(order[1:-1]) for order in reorderings((0, *said, 0), 2 * TRIED, self.generator)]
-            fresh = [order for order in dict.fromkeys(moved) if order not in self.known][:TRIED]
+            moved = [order[1:-1] for order in reorderings((0, *said, 0), 2 * TRIED, self.generator)]
+            fresh = [order for order in self.all_completed(moved) if order not in self.known][:TRIED]
             if not fresh:
                 return
             yield from self.weigh(budget, fresh, "changing the order")
@@ -103,7 +121,11 @@ class WordOrder:
 
     def completed(self, order: Sentence) -> Sentence:
         """With the last word that the model expects: it is only a target."""
-        return (*order, int(self.prior.chances(order).argmax()))
+        return self.all_completed([order])[0]
+
+    def all_completed(self, orders: list[Sentence]) -> list[Sentence]:
+        last = self._chances(list(dict.fromkeys(orders))).argmax(1).tolist()
+        return [(*order, word) for order, word in zip(dict.fromkeys(orders), last, strict=True)]
 
     def weigh(self, budget: Budget, orders: list[Sentence], stage: str) -> Iterator[Snapshot]:
         for first in range(0, len(orders), WEIGHED):
