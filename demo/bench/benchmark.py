@@ -26,9 +26,11 @@ from demo.bench.our_claims import CLAIMS, table
 from demo.bench.rows import Row, batches, measure, summary
 from demo.bench.speed import compare
 from demo.bench.stream import measure as measure_stream
+from demo.client.client import Client, of_client, with_text
 from demo.client.defenses import parse as parse_defense
 from demo.runs.engine import Experiment
 from demo.runs.surveys import cells, sweep
+from demo.settings import settings_of
 from demo.victim.models import Weights, load
 
 
@@ -55,7 +57,10 @@ def each(experiments: Iterable[Experiment], options: argparse.Namespace) -> list
 def asked(options: argparse.Namespace) -> Experiment:
     """The experiment that the options describe, for any sentence."""
     weights = Weights(options.weights, options.scale, options.seed) if options.weights else None
-    defenses = tuple(parse_defense(text) for text in options.defense) if isinstance(options.defense, list) else ()
+    texts = options.defense if isinstance(options.defense, list) else []
+    client = Client(**{field.name: getattr(options, field.name) for field in settings_of(Client)})
+    for text in filter(of_client, texts):
+        client = with_text(client, text)
     return Experiment(
         "",
         model=options.model,
@@ -69,9 +74,8 @@ def asked(options: argparse.Namespace) -> Experiment:
         steps=options.steps,
         seed=options.seed,
         device=options.device,
-        dropout=options.dropout,
-        frozen_embeddings=options.frozen_embeddings,
-        defenses=defenses,
+        client=client,
+        defenses=tuple(parse_defense(text) for text in texts if not of_client(text)),
         settings=settings_from(options.set, options.attack),
     )
 

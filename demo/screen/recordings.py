@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from demo.client.client import Client
 from demo.client.defenses import Noise
 from demo.runs.engine import Experiment
 from demo.runs.surveys import STRENGTHS, cells, sweep
@@ -36,8 +37,12 @@ RECORDINGS = {
     "lesson-all": Experiment(SENTENCE, slice="all", layers=()),
     "lesson-span": Experiment(SENTENCE, slice="query", layers=(0,), attack="span"),
     "lesson-dlg": Experiment(SENTENCE, slice="layer", layers=(3,), attack="dlg", seconds=10),
-    "lesson-dropout": Experiment(SENTENCE, slice="value", layers=(0,), attack="robust-span", dropout=0.3),
-    "lesson-dropout-deep": Experiment(SENTENCE, slice="query", layers=(2,), attack="search", dropout=0.1),
+    "lesson-dropout": Experiment(
+        SENTENCE, slice="value", layers=(0,), attack="robust-span", client=Client(dropout=0.3)
+    ),
+    "lesson-dropout-deep": Experiment(
+        SENTENCE, slice="query", layers=(2,), attack="search", client=Client(dropout=0.1)
+    ),
     "lesson-noise-weak": replace(NOISY, defenses=(Noise(1e-6),)),
     "lesson-noise-strong": replace(NOISY, defenses=(Noise(0.1),)),
 }

@@ -6,6 +6,7 @@ stands in a value that a template shows, and re-drawing a gr.Plot for each frame
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import Field
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,13 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from demo.client.client import Client
 from demo.screen.messages import exposed
+from demo.settings import label_of
 from demo.victim.models import outline
 from demo.victim.slices import SLICES, Slice, count, holds, select, share, slices_of
 
+OWN = "the model's own"  # what an empty choice stands for
 ASSETS = Path(__file__).parents[2] / "assets"
 STYLES = ("page.css", "stage.css", "survey.css", "lesson.css", "compare.css", "tables.css")
 PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
@@ -160,32 +164,34 @@ watch('value', () => {
 """
 
 
-def control_for(name: str, value: Any, bounds: Any) -> Any:
-    """The control of one setting: its default, its help, its bounds."""
-    title = name.replace("_", " ")
-    if bounds["choices"]:
-        return gr.Dropdown(list(bounds["choices"]), value=value, label=title, info=bounds["help"])
+def control_for(field: Field, value: Any, **kwargs: Any) -> Any:
+    """The control of one setting: its value, its help, its bounds."""
+    told = field.metadata
+    named = {"label": label_of(field), "info": told["help"], **kwargs}
+    if told["choices"]:
+        return gr.Dropdown([(choice or OWN, choice) for choice in told["choices"]], value=value, **named)
     if isinstance(value, bool):
-        return gr.Checkbox(value, label=title, info=bounds["help"])
+        return gr.Checkbox(value, **named)
+    if told["step"]:
+        return gr.Slider(told["low"], told["high"], value, step=told["step"], **named)
     digits = 0 if isinstance(value, int) else None
-    return gr.Number(
-        value, label=title, info=bounds["help"], minimum=bounds["low"], maximum=bounds["high"], precision=digits
-    )
+    return gr.Number(value, minimum=told["low"], maximum=told["high"], precision=digits, **named)
 
 
-def drawing_of(model: str, slice: str, layers: Sequence[int], frozen_embeddings: bool = False, given: str = "") -> str:
+def drawing_of(model: str, slice: str, layers: Sequence[int], client: Client | None = None, given: str = "") -> str:
     """What the drawing shows: the model's blocks, which of them are exposed, and what share that is.
 
     A new `given` tells the script that this was picked outside of the drawing.
     """
-    net = outline(model)
-    known = slices_of(net)
+    net, client = outline(model), client or Client()
     layers = [layer for layer in layers if 0 <= layer < net.layers] or [min(2, net.layers - 1)]
     try:
-        pieces = select(net, slice, layers, frozen_embeddings)
+        net = net.told_by(client.task)
+        pieces = select(net, slice, layers, client.frozen_embeddings)
         shown = exposed(count(pieces), share(net, pieces))
     except ValueError as nothing:
         shown = f"{nothing}"
+    known = slices_of(net)
     spec = {
         "model": net.title,
         "layers": net.layers,

@@ -12,6 +12,7 @@ from demo.runs.engine import Experiment, check, set_up
 from demo.screen.messages import cost_of, title, training
 from demo.turns import Over, at_most
 from demo.ui.choices import check_batch, resized
+from demo.ui.client_controls import client_from, connect_client
 from demo.ui.components import chosen_in, drawing_of
 from demo.ui.computing import LENT
 from demo.ui.controls import OWN_SETTINGS, TRAINING, Controls, experiment_of, weight_menu
@@ -50,11 +51,15 @@ def connect_notes(controls: Controls, shown: gr.HTML, limits: Limits, device: st
         except ValueError:  # said elsewhere
             return json.dumps({"title": "", "truth": []})
 
-    def redrawn(model: str, drawing: str, frozen: bool) -> str:
-        return drawing_of(model, *chosen_in(drawing), frozen)
+    def redrawn(model: str, drawing: str, *trained: Any) -> str:
+        try:
+            return drawing_of(model, *chosen_in(drawing), client_from(trained))
+        except ValueError:  # said elsewhere
+            return drawing
 
     model, drawing, attack, batch = controls.model, controls.drawing, controls.attack, controls.batch
-    dropout, frozen = controls.dropout, controls.frozen
+    trained = [*controls.client.values()]
+    retrained = [control.change for control in trained]
     controls.sentence.change(None, js=CHANGED_JS, api_visibility="private")
     gr.on(
         [controls.sentence.change, model.change],
@@ -65,17 +70,15 @@ def connect_notes(controls: Controls, shown: gr.HTML, limits: Limits, device: st
     )
     batch.input(resized, [controls.sentence, batch], controls.sentence, **QUICKLY)
     controls.sentence.change(lines_of, controls.sentence, batch, **QUICKLY)
-    gr.on(
-        [dropout.change, frozen.change, batch.change], training_note, [dropout, frozen, batch], controls.how, **QUICKLY
-    )
-    gr.on([model.change, drawing.input, frozen.change], redrawn, [model, drawing, frozen], drawing, **QUICKLY)
+    gr.on([*retrained, batch.change], training_note, [model, batch, *trained], controls.how, **QUICKLY)
+    gr.on([model.change, drawing.input, *retrained], redrawn, [model, drawing, *trained], drawing, **QUICKLY)
+    connect_client(controls.client, model, QUICKLY)
     model.input(weight_menu, model, controls.weights, **QUICKLY)  # a link sets both
     choices = [
         attack.change,
         drawing.change,
         controls.weights.change,
-        dropout.change,
-        frozen.change,
+        *retrained,
         batch.change,
         *(control.change for control in controls.defending.values),
     ]
@@ -127,9 +130,13 @@ def described(experiment: Experiment) -> dict[str, Any]:
     return {"title": title(experiment, named), "truth": tokens}
 
 
-def training_note(dropout: float, frozen: bool, batch: int) -> gr.Accordion:
+def training_note(model: str, batch: int, *trained: Any) -> gr.Accordion:
     """The closed group still tells what is on in it."""
-    return gr.Accordion(label=" · ".join([TRAINING, *training(dropout, frozen, batch)]))
+    try:
+        told = training(client_from(trained), outline(model), batch)
+    except ValueError as problem:
+        told = [f"⚠ {problem}"]
+    return gr.Accordion(label=" · ".join([TRAINING, *told]))
 
 
 def attack_note(experiment: Experiment) -> tuple[str, str]:
@@ -144,7 +151,7 @@ def attack_note(experiment: Experiment) -> tuple[str, str]:
         if at_hand and not LENT and count(all_pieces(outline(experiment.model))) < QUICK:
             with at_most(MOMENT):
                 case = set_up(experiment)
-                cost = f"In this step, {cost_of(case.likeness)}." if experiment.defenses else ""
+                cost = f"In this step, {cost_of(case.likeness)}." if experiment.covered else ""
                 check(experiment, case.leak)
     except Over:
         pass  # it takes longer to find out: the run will tell

@@ -27,6 +27,7 @@ from demo.turns import tick
 # Dropout in train mode: site -> what the numbers there are multiplied by, 0 if dropped and 1 / (1 - rate) if kept.
 Masks = Mapping[str, Tensor]
 NONE: Masks = {}  # eval mode
+TASKS = ("next-word", "label")  # what a loss may ask for
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,15 @@ class Anatomy(nn.Module):
     def ends(cls, tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The ids that every sentence begins and ends with, which are known."""
         return (), ()
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """What it can be trained on, its own task first."""
+        return ("label" if self.labels else "next-word",)
+
+    def told_by(self, task: str) -> "Anatomy":
+        """The same network, trained on one of its tasks."""
+        return self
 
     @property
     @abstractmethod

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from demo.turns import tick
-from demo.victim.anatomy import NONE, Anatomy, Attention, FeedForward, Masks, masked
+from demo.victim.anatomy import NONE, TASKS, Anatomy, Attention, FeedForward, Masks, masked
 
 LABELS = 2
 BEFORE_ATTENTION = ("query", "key", "value")
@@ -66,6 +66,10 @@ class Causal(Anatomy):
     norm: nn.Module
     output: nn.Linear  # where it is not tied
     classifier: nn.Linear
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        return TASKS
 
     def attention_norm(self, layer: int) -> Any:
         raise NotImplementedError
