@@ -296,10 +296,10 @@ def test_reasons(tiny, leak_of):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"dropout": 0.5}, "dropout is 0.5: give a rate from 0 to 0.4"),
+        ({"client": Client(dropout=0.5)}, "dropout is 0.5: give a rate from 0 to 0.4"),
         ({"sentence": "\n".join(["one two"] * 9)}, "9 sentences: give 1 to 8"),
         ({"labels": (1, 0)}, "2 labels for 1 sentences"),
-        ({"slice": "embeddings", "frozen_embeddings": True}, "embeddings are frozen"),
+        ({"slice": "embeddings", "client": Client(frozen_embeddings=True)}, "embeddings are frozen"),
     ],
 )
 def test_errors_name_the_input(minilm, change, message):

@@ -24,12 +24,11 @@ from demo.runs.engine import Experiment
 from demo.runs.surveys import STRENGTHS, cells, sweep
 from demo.screen.comparisons import READY, changed, comparison
 from demo.screen.messages import GAP, Message, messages
+from demo.screen.recording_format import FORMAT, VERSION, Recording
 from demo.screen.reports import reports, survey_title, sweep_title
 
 FOLDER = Path(__file__).parents[2] / "assets" / "recordings"
 SENTENCE = "The patient was diagnosed with diabetes last week."
-
-FORMAT, VERSION = "leakscope-run", 1
 
 NOISY = Experiment(SENTENCE, slice="layer", layers=(3,), attack="search")
 RECORDINGS = {
@@ -68,7 +67,9 @@ def recorded(run: Iterable[Message]) -> str:
             message["start"] = {**start, "recorded": True}
         kept.append(message)
     file = {"format": FORMAT, "version": VERSION, "messages": kept}
-    return json.dumps(file, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(file, separators=(",", ":"), ensure_ascii=False)
+    Recording.model_validate_json(text)  # what the browser would refuse is not written
+    return text
 
 
 def same_run(one: Experiment, other: Experiment) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import gradio as gr
 import plotly
+from pydantic import BaseModel, ValidationError
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -207,6 +208,13 @@ def drawing_of(model: str, slice: str, layers: Sequence[int], client: Client | N
     return json.dumps(spec)
 
 
+class Picked(BaseModel):
+    """What is read of a drawing that a browser sends back."""
+
+    slice: str
+    chosen: list[int]
+
+
 def told_of_slice(slice: Slice, known: Mapping[str, Slice]) -> dict[str, Any]:
     """What the drawing needs to know of a block: its names, and which blocks glow with it."""
     inside = [name for name, other in known.items() if other.of_layer and holds(slice, other)] if slice.of_layer else []
@@ -216,13 +224,12 @@ def told_of_slice(slice: Slice, known: Mapping[str, Slice]) -> dict[str, Any]:
 def chosen_in(drawing: str) -> tuple[str, list[int]]:
     """The slice and the layers picked in a drawing; the value comes from a browser, so it is checked."""
     try:
-        spec = json.loads(drawing)
-        slice, layers = str(spec["slice"]), [int(layer) for layer in spec["chosen"]]
-    except (ValueError, KeyError, TypeError, OverflowError):
+        picked = Picked.model_validate_json(drawing)
+    except ValidationError:
         raise ValueError("the choice of the exposed part cannot be read: pick a block of the drawing") from None
-    if slice not in SLICES:
-        raise ValueError(f"unknown slice {slice[:40]!r}: choose one of {', '.join(SLICES)}")
-    return slice, layers
+    if picked.slice not in SLICES:
+        raise ValueError(f"unknown slice {picked.slice[:40]!r}: choose one of {', '.join(SLICES)}")
+    return picked.slice, picked.chosen
 
 
 class Assets(StaticFiles):
