@@ -135,6 +135,8 @@ def _add_studies(commands: Any) -> None:
     calibration.add_argument("--seconds", type=float, default=6, help="for each")
     calibration.add_argument("--seed", type=int, default=0, help="of the sentences and places drawn")
 
+    commands.add_parser("document", help="write the measured tables into assets/docs/results.md")
+
     told = {"dp": "how much noise stops the leak", "defenses": "what stops the leak besides noise"}
     for name, words in told.items():
         study = commands.add_parser(name, help=f"{words}, into assets/results/{name}.csv")
