@@ -19,7 +19,7 @@ from demo.runs.engine import Experiment
 from demo.runs.surveys import STRENGTHS
 from demo.screen.messages import messages
 from demo.victim.gradients import Defense
-from demo.victim.models import MODELS, outline
+from demo.victim.models import MODELS, outline, unavailable
 from demo.victim.slices import SLICES, slices_of
 
 LARGEST = "bert-large"  # a single step of it takes seconds
@@ -119,7 +119,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, help="the number of one experiment, to see it alone")
     options = parser.parse_args()
-    chance, models = random.Random(options.seed), [name for name in MODELS if name != LARGEST]
+    chance = random.Random(options.seed)
+    models = [name for name in MODELS if name != LARGEST and not unavailable(name, MODELS[name].default)]
     wrong = []
     for n in range(options.count):
         experiment = replace(drawn(chance, models), device="cpu")
