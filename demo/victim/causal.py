@@ -76,7 +76,8 @@ class Causal(Anatomy):
 
     def logits(self, state: Tensor) -> Tensor:
         """What the last layer hands on -> the next word's."""
-        return F.linear(self.norm(state), self.output_table)
+        normal = self.norm(state)
+        return F.linear(normal, self.words) if self.tied else self.output(normal)  # called, as attacks hook into it
 
     @property
     def output_table(self) -> Tensor:
