@@ -41,7 +41,7 @@ def test_the_truth_has_no_distance(decoder, name, kind):
         float(Matcher(leak).distance(decoder.words[decoder.encode(text)][None], one_hot(decoder, [0], 1), kind, False))
         for text in (TEXT, OTHER)
     )
-    assert near < 1e-4 * far
+    assert near < 1e-3 * far  # of two squares that cancel, l2 leaves some rounding
 
 
 def test_certificates_tell_the_truth_from_its_neighbours(decoder):
