@@ -20,8 +20,8 @@ from demo.runs.engine import Experiment
 from demo.runs.surveys import STRENGTHS
 from demo.screen.messages import messages
 from demo.victim.gradients import Defense
-from demo.victim.models import MODELS, outline
-from demo.victim.slices import SLICES
+from demo.victim.models import MODELS, outline, unavailable
+from demo.victim.slices import SLICES, slices_of
 
 LARGEST = "bert-large"  # a single step of it takes seconds
 SENTENCES = (
@@ -60,7 +60,7 @@ class Outcome:
 def drawn(chance: random.Random, models: Sequence[str], seconds: Sequence[float] = (2, 4)) -> Experiment:
     """Anything that the page can ask for."""
     model = chance.choice(models)
-    slice = chance.choice(list(SLICES))
+    slice = chance.choice(list(slices_of(outline(model))))
     count = chance.choice([1, 1, 1, 2, 3, 4, 8])
     defenses = [one_of(name, chance) for name in DEFENSES if chance.random() < chance.choice([0.0, 0.15, 0.5])]
     layers = sorted(chance.sample(range(MODELS[model].layers), chance.choice([1, 1, 1, 2])))
@@ -122,7 +122,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, help="the number of one experiment, to see it alone")
     options = parser.parse_args()
-    chance, models = random.Random(options.seed), [name for name in MODELS if name != LARGEST]
+    chance = random.Random(options.seed)
+    models = [name for name in MODELS if name != LARGEST and not unavailable(name, MODELS[name].default)]
     wrong = []
     for n in range(options.count):
         experiment = replace(drawn(chance, models), device="cpu")

@@ -18,8 +18,8 @@ from demo.ui.choices import (
     resized,
     written,
 )
-from demo.ui.components import chosen_in, drawing_of
 from demo.ui.defense_controls import chosen, heading, note_of, values_of
+from demo.ui.drawing import chosen_in, drawing_of
 from demo.ui.notes import attack_note, lines_of, sentence_note, training_note
 from tests.conftest import LONG
 

@@ -170,9 +170,7 @@ def causal(monkeypatch):
     """A small decoder, which has both tasks."""
     monkeypatch.setitem(FAMILIES, "causal-of-tests", Llama)
     monkeypatch.setitem(MODELS, "causal-of-tests", Shape("Causal", 2, 32, 2, 64, family="causal-of-tests"))
-    outline.cache_clear()
     yield "causal-of-tests"
-    outline.cache_clear()
     KEPT.things.clear()
 
 

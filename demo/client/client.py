@@ -12,7 +12,7 @@ from typing import Any
 
 from demo.client.secret import MOST_DROPOUT, MOST_SENTENCES
 from demo.settings import label_of, read, setting, settings_of, with_settings, write
-from demo.victim.anatomy import TASKS, Anatomy
+from demo.victim.anatomy import Anatomy
 
 
 def _tasks_of(net: Anatomy) -> tuple[str, ...]:
@@ -54,7 +54,11 @@ class Client:
         strengths=tuple(range(1, MOST_SENTENCES)),
     )
     task: str = setting(
-        "", "what the loss asks for; not every model has both", choices=("", *TASKS), label="Task", offered=_tasks_of
+        "",
+        "what the loss asks for; not every model has both",
+        choices=("", "next-word", "label"),
+        label="Task",
+        offered=_tasks_of,
     )
 
     def settled(self, net: Anatomy) -> "Client":

@@ -33,7 +33,7 @@ def reports(
 ) -> Iterator[Report]:
     """The survey as the screen sees it; closing the generator stops it."""
     done: list[Reading] = []
-    model = outline(experiments[0].model)
+    model = outline(experiments[0].model, experiments[0].weights)
     about = {
         "run": secrets.token_hex(4),
         "title": title,

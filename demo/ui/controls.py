@@ -16,8 +16,9 @@ from demo.ui import components
 from demo.ui.asked import LABELS, WEIGHTS
 from demo.ui.choices import DEFAULT, PRESETS, experiment_from
 from demo.ui.client_controls import client_controls
-from demo.ui.components import chosen_in, control_for, drawing_of
+from demo.ui.components import control_for
 from demo.ui.defense_controls import Defending, chosen, defense_controls, values_of
+from demo.ui.drawing import chosen_in, drawing_of
 from demo.ui.limits import Limits
 from demo.victim.hub import PATIENCE
 from demo.victim.models import MODELS, outline, unavailable
@@ -80,6 +81,10 @@ class Controls:
 def client_side(limits: Limits, model: str, note: str) -> Controls:
     """Lays out the controls, in reading order."""
     gr.Markdown("## The client <small>private</small>", elem_classes="ls-side")
+    return Controls(**_secret(note), **_training(limits, model), **_leak(model), **_attack(limits))
+
+
+def _secret(note: str) -> dict[str, Any]:
     with gr.Column(elem_id="secret"):
         sentence = gr.Textbox(
             DEFAULT.sentence,
@@ -96,6 +101,18 @@ def client_side(limits: Limits, model: str, note: str) -> Controls:
         stop = gr.Button("Stop", elem_id="stop", min_width=70)
         copy = gr.Button("Copy link", elem_id="copy-link", min_width=100)
     links = components.links(elem_id="links")
+    return {
+        "sentence": sentence,
+        "preset": preset,
+        "said": said,
+        "go": go,
+        "stop": stop,
+        "copy": copy,
+        "links": links,
+    }
+
+
+def _training(limits: Limits, model: str) -> dict[str, Any]:
     label = gr.Radio([*LABELS, TURNS], value=DEFAULT.labels[0], label="Label the client trains on", elem_id="label")
     with gr.Accordion(TRAINING, open=False, elem_id="how") as how:
         client = client_controls(model, DEFAULT.client)
@@ -110,9 +127,16 @@ def client_side(limits: Limits, model: str, note: str) -> Controls:
         names = [(MODELS[name].title, name) for name in limits.models]
         which = gr.Dropdown(names, value=model, label="Model", elem_id="model")
         weights = weight_menu(model)
+    return {"label": label, "how": how, "client": client, "batch": batch, "model": which, "weights": weights}
+
+
+def _leak(model: str) -> dict[str, Any]:
     gr.Markdown("## What leaks <small>click a block to expose it</small>", elem_classes="ls-side", elem_id="leak")
     drawing = components.drawing(drawing_of(model, DEFAULT.slice, DEFAULT.layers), elem_id="drawing")
-    defending = defense_controls()
+    return {"drawing": drawing, "defending": defense_controls()}
+
+
+def _attack(limits: Limits) -> dict[str, Any]:
     with gr.Row():
         attack = gr.Dropdown(list(ATTACKS), value=DEFAULT.attack, label="Attack", elem_id="attack-name")
         seconds = gr.Slider(1, limits.seconds, limits.budget, step=1, label="Seconds", elem_id="seconds")
@@ -123,31 +147,8 @@ def client_side(limits: Limits, model: str, note: str) -> Controls:
             seed = gr.Number(0, label="Seed", precision=0, minimum=0)
             scale = gr.Number(0.02, label="Scale of random weights", minimum=1e-3, maximum=1)
         groups, own = settings_controls()
-    return Controls(
-        sentence,
-        said,
-        go,
-        stop,
-        copy,
-        links,
-        preset,
-        label,
-        how,
-        client,
-        batch,
-        which,
-        weights,
-        drawing,
-        attack,
-        seconds,
-        about,
-        knows,
-        seed,
-        scale,
-        groups,
-        own,
-        defending,
-    )
+    told = {"attack": attack, "seconds": seconds, "about": about, "knows": knows, "seed": seed, "scale": scale}
+    return {**told, "groups": groups, "own": own}
 
 
 def experiment_of(values: tuple[Any, ...], limits: Limits, device: str | None) -> Experiment:

@@ -13,8 +13,8 @@ from demo.client.defenses import DEFENSES
 from demo.settings import link_of, settings_of
 from demo.ui.choices import DEFAULT
 from demo.ui.client_controls import client_from
-from demo.ui.components import chosen_in, drawing_of
 from demo.ui.controls import OWN_SETTINGS, Controls, experiment_of, weight_menu
+from demo.ui.drawing import chosen_in, drawing_of
 from demo.ui.limits import Limits
 from demo.ui.link_format import HIDEABLE, VIEW, fields, from_query, to_query
 from demo.ui.notes import QUICKLY

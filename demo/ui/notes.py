@@ -13,16 +13,17 @@ from demo.screen.messages import cost_of, title, training
 from demo.turns import Over, at_most
 from demo.ui.choices import check_batch, resized
 from demo.ui.client_controls import client_from, connect_client
-from demo.ui.components import chosen_in, drawing_of
 from demo.ui.computing import LENT
 from demo.ui.controls import OWN_SETTINGS, TRAINING, Controls, experiment_of, weight_menu
 from demo.ui.defense_controls import connect_defenses
+from demo.ui.drawing import chosen_in, drawing_of
 from demo.ui.limits import Limits
 from demo.victim.hub import PATIENCE
 from demo.victim.models import MODELS, Weights, outline, unavailable
 from demo.victim.slices import all_pieces, count
 
 QUICK = 50e6  # parameters of models that take a training step in a moment
+NOT_HERE = "is fetched once, when its first attack starts; its tokens can be counted then."
 MOMENT = 1.0  # seconds that a note is worth
 CHANGED_JS = "() => { window.leakscopeSentence?.changed(); }"
 QUICKLY: dict[str, Any] = {  # how events run that answer at once
@@ -51,39 +52,19 @@ def connect_notes(controls: Controls, shown: gr.HTML, limits: Limits, device: st
         except ValueError:  # said elsewhere
             return json.dumps({"title": "", "truth": []})
 
-    def redrawn(model: str, drawing: str, *trained: Any) -> str:
-        try:
-            return drawing_of(model, *chosen_in(drawing), client_from(trained))
-        except ValueError:  # said elsewhere
-            return drawing
-
-    model, drawing, attack, batch = controls.model, controls.drawing, controls.attack, controls.batch
-    trained = [*controls.client.values()]
-    retrained = [control.change for control in trained]
-    controls.sentence.change(None, js=CHANGED_JS, api_visibility="private")
-    gr.on(
-        [controls.sentence.change, model.change],
-        lambda text, model: sentence_note(limits, model, text),
-        [controls.sentence, model],
-        controls.said,
-        **QUICKLY,
-    )
-    batch.input(resized, [controls.sentence, batch], controls.sentence, **QUICKLY)
-    controls.sentence.change(lines_of, controls.sentence, batch, **QUICKLY)
-    gr.on([*retrained, batch.change], training_note, [model, batch, *trained], controls.how, **QUICKLY)
-    gr.on([model.change, drawing.input, *retrained], redrawn, [model, drawing, *trained], drawing, **QUICKLY)
-    connect_client(controls.client, model, QUICKLY)
-    model.input(weight_menu, model, controls.weights, **QUICKLY)  # a link sets both
+    attack = controls.attack
     choices = [
         attack.change,
-        drawing.change,
+        controls.drawing.change,
         controls.weights.change,
-        *retrained,
-        batch.change,
+        *(control.change for control in controls.client.values()),
+        controls.batch.change,
         *(control.change for control in controls.defending.values),
     ]
+    _connect_sentence(controls, limits)
+    _connect_training(controls)
     gr.on(
-        [*choices, controls.sentence.change, model.change, controls.scale.change],
+        [*choices, controls.sentence.change, controls.model.change, controls.scale.change],
         asked,
         controls.values,
         shown,
@@ -98,12 +79,48 @@ def connect_notes(controls: Controls, shown: gr.HTML, limits: Limits, device: st
     connect_defenses(controls.defending, QUICKLY)
 
 
+def _connect_sentence(controls: Controls, limits: Limits) -> None:
+    """What is said under the box, and how many lines it has."""
+    sentence, model, batch = controls.sentence, controls.model, controls.batch
+    sentence.change(None, js=CHANGED_JS, api_visibility="private")
+    gr.on(
+        [sentence.change, model.change],
+        lambda text, model: sentence_note(limits, model, text),
+        [sentence, model],
+        controls.said,
+        **QUICKLY,
+    )
+    batch.input(resized, [sentence, batch], sentence, **QUICKLY)
+    sentence.change(lines_of, sentence, batch, **QUICKLY)
+
+
+def _connect_training(controls: Controls) -> None:
+    """How the client trains stands in the closed group's title, and the drawing follows it."""
+
+    def redrawn(model: str, drawing: str, *trained: Any) -> str:
+        try:
+            return drawing_of(model, *chosen_in(drawing), client_from(trained))
+        except ValueError:  # said elsewhere
+            return drawing
+
+    model, drawing, batch = controls.model, controls.drawing, controls.batch
+    trained = [*controls.client.values()]
+    retrained = [control.change for control in trained]
+    gr.on([*retrained, batch.change], training_note, [model, batch, *trained], controls.how, **QUICKLY)
+    gr.on([model.change, drawing.input, *retrained], redrawn, [model, drawing, *trained], drawing, **QUICKLY)
+    connect_client(controls.client, model, QUICKLY)
+    model.input(weight_menu, model, controls.weights, **QUICKLY)  # a link sets both
+
+
 def sentence_note(limits: Limits, model: str, text: str) -> str:
     """The line under the box: how many tokens, or what is wrong, and where the text goes."""
+    chosen = outline(model)
     try:
-        batch = check_batch(limits, outline(model), text)
+        batch = check_batch(limits, chosen, text)
     except ValueError as problem:
         return f"⚠ {problem}."
+    if not chosen.reads:
+        return f"{chosen.title} {NOT_HERE} Your text stays in this run's memory: not logged, not kept."
     tokens, unknown = sum(map(len, batch)), sum(sentence.count("[UNK]") for sentence in batch)
     strange = ""
     if unknown:
@@ -126,7 +143,8 @@ def described(experiment: Experiment) -> dict[str, Any]:
     model, weights = outline(experiment.model), experiment.weights or Weights(MODELS[experiment.model].default)
     kind = weights.kind if weights.kind == "pretrained" else f"{weights.kind}({weights.scale:g})"
     named = replace(model, title=f"{model.title}, {kind}")
-    tokens = [token for sentence in experiment.sentences for token in model.tokens(model.inner(model.encode(sentence)))]
+    read = experiment.sentences if model.reads else ()
+    tokens = [token for sentence in read for token in model.tokens(model.inner(model.encode(sentence)))]
     return {"title": title(experiment, named), "truth": tokens}
 
 

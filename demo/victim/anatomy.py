@@ -27,7 +27,6 @@ from demo.turns import tick
 # Dropout in train mode: site -> what the numbers there are multiplied by, 0 if dropped and 1 / (1 - rate) if kept.
 Masks = Mapping[str, Tensor]
 NONE: Masks = {}  # eval mode
-TASKS = ("next-word", "label")  # what a loss may ask for
 
 
 @dataclass(frozen=True)
@@ -66,8 +65,10 @@ class Anatomy(nn.Module):
     NORMS: ClassVar[tuple[type[nn.Module], ...]] = ()  # modules whose weight stretches what they have normalised
 
     decoder: int | None = None  # the layer that reads the sentence again and asks the layers before it, if one does
+    tied: bool = False  # whether the table of words is also the matrix that the next word is told with
     both_ways: bool = True  # whether tokens see those after them too
     read_row: int = 0  # the token that the label is read from
+    tasks: tuple[str, ...] = ("label",)  # what it can be trained on, its own first; of several, `told_by(task)` is one
     labels: int  # how many a sentence may have; 0: the next word is the target, at every place
     width: int
     heads: int
@@ -83,8 +84,8 @@ class Anatomy(nn.Module):
 
     @classmethod
     @abstractmethod
-    def shaped(cls, layers: int, hidden: int, heads: int, ffn: int, vocabulary: int) -> "Anatomy":
-        """One of that size, whose numbers are to be drawn."""
+    def shaped(cls, layers: int, hidden: int, heads: int, ffn: int, vocabulary: int, **own: Any) -> "Anatomy":
+        """One of that size, whose numbers are to be drawn; `own` is what only this family has."""
 
     @classmethod
     @abstractmethod
@@ -95,15 +96,6 @@ class Anatomy(nn.Module):
     def ends(cls, tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The ids that every sentence begins and ends with, which are known."""
         return (), ()
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """What it can be trained on, its own task first."""
-        return ("label" if self.labels else "next-word",)
-
-    def told_by(self, task: str) -> "Anatomy":
-        """The same network, trained on one of its tasks."""
-        return self
 
     @property
     @abstractmethod
@@ -171,6 +163,11 @@ class Anatomy(nn.Module):
             found |= {f"{layer}.{part}": named[path] for part, path in self.PARTS.items() if path in named}
         return found
 
+    @property
+    def after_layers(self) -> tuple[str, ...]:
+        """The head's parts."""
+        return (*self.HEAD, "word") if self.tied and not self.labels else tuple(self.HEAD)
+
     def embed(self, words: Tensor, masks: Masks = NONE) -> Tensor:
         """Word vectors (rows, tokens, hidden) -> what layer 0 reads."""
         return masked(self.placed(self.summed(self.located(words))), masks, "embedding")
@@ -213,7 +210,7 @@ class Anatomy(nn.Module):
         tick()
         after = self._after(self._attended(embedded, hidden, layer, masks), layer, masks)
         if after.requires_grad:  # so that the way back can be stopped in every layer, too
-            after.register_hook(_ticked)
+            after.register_hook(lambda gradient: tick())
         return after
 
     @cached_property
@@ -249,7 +246,3 @@ def mixed(
 
 def masked(x: Tensor, masks: Masks, site: str) -> Tensor:
     return x * masks[site] if site in masks else x
-
-
-def _ticked(gradient: Tensor) -> None:
-    tick()

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from demo.turns import tick
-from demo.victim.anatomy import NONE, TASKS, Anatomy, Attention, FeedForward, Masks, masked
+from demo.victim.anatomy import NONE, Anatomy, Attention, FeedForward, Masks, masked
 
 LABELS = 2
 BEFORE_ATTENTION = ("query", "key", "value")
@@ -58,6 +58,7 @@ class Causal(Anatomy):
     """A family says what its norms and matrices are called, and how places get in."""
 
     both_ways = False
+    tasks = ("next-word", "label")
     read_row = -1  # the only token that has seen them all
     tied: bool  # whether the output matrix is the word table
     key_heads: int
@@ -66,10 +67,6 @@ class Causal(Anatomy):
     norm: nn.Module
     output: nn.Linear  # where it is not tied
     classifier: nn.Linear
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        return TASKS
 
     def attention_norm(self, layer: int) -> Any:
         raise NotImplementedError
@@ -80,7 +77,8 @@ class Causal(Anatomy):
 
     def logits(self, state: Tensor) -> Tensor:
         """What the last layer hands on -> the next word's."""
-        return F.linear(self.norm(state), self.output_table)
+        normal = self.norm(state)
+        return F.linear(normal, self.words) if self.tied else self.output(normal)  # called, as attacks hook into it
 
     @property
     def output_table(self) -> Tensor:
@@ -107,9 +105,10 @@ class Causal(Anatomy):
         state = self.inputs(self.embed(words, masks), len(self.layers), masks)
         if self.labels:
             return F.cross_entropy(self.label(state[:, -1]), targets, reduction="none")
-        logits = self.logits(state[:, :-1])
-        each = F.cross_entropy(logits.mT, targets[:, 1:].expand(len(words), -1), reduction="none")
-        return each.mean(1)
+        logits, targets = self.logits(state[:, :-1]), targets[:, 1:].expand(len(words), -1)
+        # Word by word: over columns, torch sums a vocabulary's probabilities one after the other, to four digits only.
+        each = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
+        return each.unflatten(0, targets.shape).mean(1)
 
     def label(self, state: Tensor, masks: Masks = NONE) -> Tensor:
         return self.classifier(self.norm(state))

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from demo.victim.anatomy import Anatomy
 from demo.victim.hub import ModelError
+from demo.victim.spelling import special_ids, written
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,13 @@ class Model:
         """The same model, trained on that task; on its own one, where none is named."""
         if task and task not in self.net.tasks:
             raise ModelError(f"{self.id} cannot be trained on {task}: its task is {' or '.join(self.net.tasks)}")
-        return replace(self, net=self.net.told_by(task)) if task else self
+        net: Any = self.net
+        return replace(self, net=net.told_by(task)) if task and len(net.tasks) > 1 else self
+
+    @property
+    def reads(self) -> bool:
+        """Whether sentences can be tokenized; an outline cannot before its tokenizer has been fetched."""
+        return self.tokenizer is not None
 
     @property
     def nothing(self) -> int:
@@ -55,10 +62,14 @@ class Model:
     def encode(self, sentence: str) -> Tensor:
         """A sentence -> its token ids (tokens,), with the marks at its ends; "[SEP]" typed is ordinary text."""
         limit, (first, last) = self.net.longest, self.ends
+        if not self.reads:
+            raise ModelError(f"{self.id} is not here yet: its tokens can be counted once it has been fetched")
         read = self.tokenizer(sentence, verbose=False, split_special_tokens=True, add_special_tokens=False).input_ids
         ids = [*first, *read, *last]
         if not read:
             raise ModelError("the sentence is empty: give at least one word")
+        if not self.net.labels and len(ids) < 2:
+            raise ModelError("the sentence is a single token, which no word tells of: give at least two")
         if len(ids) > limit:
             raise ModelError(f"the sentence has {len(ids)} tokens, but {self.id} reads at most {limit}")
         return torch.tensor(ids, device=self.device)
@@ -103,8 +114,9 @@ class Model:
 
     def text(self, ids: Tensor) -> str:
         """Readable text; of the special tokens only [UNK] is kept, as it stands for something the person wrote."""
-        special = set(self.tokenizer.all_special_ids) - {self.tokenizer.unk_token_id}
+        special = special_ids(self.tokenizer)
         return self.tokenizer.decode([i for i in ids.tolist() if i not in special])
 
     def tokens(self, ids: Tensor) -> list[str]:
-        return self.tokenizer.convert_ids_to_tokens(ids.tolist())
+        """Each as it is shown."""
+        return written(self.tokenizer, ids.tolist())
