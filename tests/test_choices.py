@@ -61,11 +61,32 @@ def test_good_values_make_an_experiment():
         ({"defenses": {"round": {"kind": "fp4"}}}, "kind is 'fp4': choose one of fp16, int8"),
         ({"defenses": {"sign": {"strength": 1}}}, "sign has no setting 'strength'"),
         ({"seed": "x"}, "is not a number"),
+        ({"sentence": 5}, "sentence: 5 is no text"),
+        ({"labels": "1"}, "labels: '1' is no list"),
+        ({"layers": [None]}, "layer None does not exist"),
+        ({"settings": 3}, "settings: 3 is no dict"),
+        ({"defenses": {"noise": 5}}, "defenses.noise: 5 is no dict"),
+        ({"knows_length": "perhaps"}, "knows_length: 'perhaps' is no yes or no: give true or false"),
+        ({"companions": None}, "companions: None is not a number: give one from 0 to 7"),
+        ({"frozen_embeddings": "ice"}, "frozen_embeddings is 'ice': give true or false"),
+        ({"task": "poetry"}, "task is 'poetry': choose one of next-word, label"),
+        ({"colour": 1}, "there is no 'colour': choose from sentence, labels"),
     ],
 )
 def test_wrong_values_are_named(change, message):
     with pytest.raises(ValueError, match=message):
         experiment_from(LIMITS, {**GOOD, **change})
+
+
+def test_what_is_missing_is_named():
+    with pytest.raises(ValueError, match="slice is missing: give all of sentence"):
+        experiment_from(LIMITS, {name: value for name, value in GOOD.items() if name != "slice"})
+
+
+def test_a_refusal_repeats_little_of_what_was_sent():
+    with pytest.raises(ValueError, match="sentence: ") as refusal:
+        experiment_from(LIMITS, {**GOOD, "sentence": ["my secret " * 20]})
+    assert len(str(refusal.value)) < 80
 
 
 @pytest.mark.parametrize(
