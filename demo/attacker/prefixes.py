@@ -3,10 +3,10 @@ A prefix can be checked by itself: the right word's vector lies in the leaked sp
 
     view = prefix_views(leak)[0]
     judge = PrefixJudge(leak, view)
-    judge.outside(path, words)  # how far each of these words, next after the path, sticks out of the span: (words,)
+    judge.look(path, words)  # how far each of these words, next after the path, sticks out of the span
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,18 +14,22 @@ from torch import Tensor
 
 from demo.attacker.leak import Leak
 from demo.attacker.subspace import basis_of
-from demo.turns import tick
+from demo.turns import ticking
 from demo.victim.anatomy import Anatomy
 from demo.victim.causal import BEFORE_ATTENTION, Causal, Settled
 from demo.victim.rough import rough
 from demo.victim.slices import Piece
 
-PARTS = ("key", "value", "attention-output", "ffn-gate", "ffn-in", "ffn-out", "query")
+PARTS = ("key", "value", "attention-output", "ffn-gate", "ffn-in", "ffn-out", "output", "word", "query")
 LIES_IN = 1e-8  # of a right word's squared length sticks out at most: measured 1e-13 to 3e-11, wrong ones 1e-6 and more
 DEPENDENT = 1e-7  # a vector that sticks out of the settled ones by less is one of them again
 ROUGHLY = 12  # words that a rough check leaves for the exact one
-FEW = 64  # words that are checked exactly at once
+FEW = 16  # words that are checked exactly at once
 ROWS = 512  # words put through the layers together
+LIKELY_ROWS = (
+    1024,
+    5120,
+)  # of a table that is the output matrix too, by their size: no word of the sentence is among them
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +37,7 @@ class PrefixView:
     """One exposed matrix of a decoder."""
 
     piece: Piece
-    layer: int
+    layer: int  # the output matrix stands behind the last one
     part: str
     basis: Tensor  # (width, rank), orthonormal
     missing: int  # tokens of a sentence that it does not tell of
@@ -47,10 +51,6 @@ class PrefixView:
         """The first token has only itself to attend to, so nothing it asks for matters."""
         return self.part == "query"
 
-    @property
-    def knows_places(self) -> bool:
-        return True
-
 
 @dataclass(frozen=True, eq=False)
 class Path:
@@ -61,39 +61,93 @@ class Path:
     taken: Tensor  # (width, words that tell), orthonormal
 
 
+@dataclass(frozen=True, eq=False)
+class Look:
+    """Words that were tried after a path."""
+
+    ids: Tensor  # (words,)
+    vectors: Tensor  # (words, width): what the matrix reads of each, roughly where they were many
+    outside: Tensor  # (words,): the share of its squared length that sticks out of the span
+    passing: tuple[int, ...]  # those that lie in it and take up a direction of their own, best first
+
+
 def prefix_views(leak: Leak) -> list[PrefixView]:
     """The exposed matrices that tell a decoder's words with their context, the shallowest first."""
+    return [view for piece in _telling(leak) for view in _viewed(leak, piece)]
+
+
+def first_view(leak: Leak) -> PrefixView | None:
+    """A shallower one tells more for less: the rest need not be looked at."""
+    return next((view for piece in _telling(leak) for view in _viewed(leak, piece)), None)
+
+
+def wide_view(leak: Leak) -> PrefixView | None:
+    """Of the shallowest layer that leaks, the matrix that has room for the most words: for batches."""
+    pieces = [piece for piece in _telling(leak) if piece.part not in ("query", "word", "output")]
+    shallow = [piece for piece in pieces if piece.layer == pieces[0].layer]
+    room = {piece: (min(leak.gradient[piece.name].shape), leak.gradient[piece.name].shape[1]) for piece in shallow}
+    widest = sorted(shallow, key=lambda piece: room[piece], reverse=True)
+    return next((view for piece in widest[:1] for view in _viewed(leak, piece)), None)
+
+
+def _telling(leak: Leak) -> list[Piece]:
     net = leak.model.net
-    if not isinstance(net, Causal) or leak.batch > 1 or leak.veiled or leak.defenses:
+    if not isinstance(net, Causal):
         return []
     pieces = [piece for piece in leak.pieces if piece.kind == "weight" and piece.part in PARTS]
-    pieces = [piece for piece in pieces if _tells_tokens(net, piece) and _in_context(net, piece)]
-    found = []
-    for piece in sorted(pieces, key=_depth):
-        gradient = leak.gradient[piece.name]
-        basis = basis_of(gradient)
-        if basis.shape[1] < min(gradient.shape) - 1:
-            missing = (0 if net.labels else 1) + (piece.part == "query")
-            found.append(PrefixView(piece, piece.layer or 0, piece.part, basis, missing))
-            break  # a shallower one tells more for less
-    return found
+    pieces = [piece for piece in pieces if _tells_tokens(net, piece) and in_context(net, piece)]
+    return sorted(pieces, key=lambda piece: _depth(net, piece))
+
+
+def _viewed(leak: Leak, piece: Piece) -> Iterable[PrefixView]:
+    """One, or none where the tokens fill the matrix."""
+    net, gradient = leak.model.net, leak.gradient[piece.name]
+    basis = basis_of(_unlikely_rows(gradient) if piece.part == "word" else gradient, blur=leak.blur(piece))
+    if basis.shape[1] < min(gradient.shape) - 1:
+        missing = (0 if net.labels else 1) + (piece.part == "query")
+        yield PrefixView(piece, _layer(net, piece), piece.part, basis, missing)
+
+
+def _unlikely_rows(gradient: Tensor) -> Tensor:
+    """Of a table that is the output matrix too: rows of words that do not occur, which only know the final states."""
+    sizes = gradient.norm(dim=1)
+    order = sizes.argsort(descending=True)[slice(*LIKELY_ROWS)]
+    return gradient[order] / sizes[order, None].clamp_min(1e-30)
 
 
 def bag_of_words(leak: Leak) -> Tensor | None:
-    """The ids that lie in the span of a matrix that reads word vectors without their context; None without one."""
-    net = leak.model.net
-    if not isinstance(net, Causal) or leak.batch > 1 or leak.veiled or leak.defenses:
+    """The ids that occur, but for a last word that is only a target; None where nothing tells them by themselves."""
+    net, table, piece = leak.model.net, leak.weight("word"), telling_of_words(leak)
+    if not isinstance(net, Causal):
         return None
-    for part in ("value", "key"):
-        gradient = leak.weight(part, 0)
-        if gradient is None or _in_context(net, Piece(0, part, "weight", 0)):
-            continue
-        basis = basis_of(gradient)
-        if basis.shape[1] >= min(gradient.shape) - 1:
-            continue
-        vectors = net.attention_norm(0)(net.words[leak.model.ordinary])
-        return leak.model.ordinary[_outside(vectors, basis) < LIES_IN]
+    if table is not None:
+        return _occurring(net, table)
+    if piece is None:
+        return None
+    vectors = net.attention_norm(0)(net.words[leak.model.ordinary])
+    return leak.model.ordinary[outside(vectors, basis_of(leak.gradient[piece.name])) < LIES_IN]
+
+
+def telling_of_words(leak: Leak) -> Piece | None:
+    """A matrix that reads word vectors by themselves, without their context."""
+    net = leak.model.net
+    if not isinstance(net, Causal):
+        return None
+    for piece in (Piece(0, part, "weight", 0) for part in BEFORE_ATTENTION[::-1]):
+        gradient = leak.gradient.get(piece.name)
+        if gradient is not None and not in_context(net, piece):
+            basis = basis_of(gradient)
+            if basis.shape[1] < min(gradient.shape) - 1:
+                return next(known for known in leak.pieces if known.name == piece.name)
     return None
+
+
+def _occurring(net: Causal, table: Tensor) -> Tensor:
+    """Rows that carry gradient; of a table that is the output matrix too, those that stick out of the final states."""
+    if net.labels or not net.tied:
+        return table.norm(dim=1).nonzero()[:, 0]
+    basis = basis_of(_unlikely_rows(table))
+    return (outside(table, basis) > 1e-6).nonzero()[:, 0]
 
 
 def prefix_length(leak: Leak, view: PrefixView) -> int:
@@ -117,74 +171,74 @@ class PrefixJudge:
     def entering(self, path: Path, ids: Tensor, net: Anatomy) -> Tensor:
         """What the matrix reads of each word after the path: (words, width)."""
         read = []
-        for some in ids.split(ROWS):
-            tick()
+        for some in ticking(ids.split(ROWS)):
             vectors = self.words[some][:, None]
             read.append(net.entering(vectors, self.view.layer, self.view.part, path.settled)[:, -1].float())  # type: ignore[operator]
         return torch.cat(read)
 
-    def outside(self, path: Path, ids: Tensor, net: Anatomy | None = None) -> Tensor:
-        return _outside(self.entering(path, ids, net or self.net), self.view.basis)
-
-    def look(self, path: Path, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """What the matrix reads of each word, and how far it sticks out; in full precision only where it is near."""
-        if len(ids) <= FEW or not path.ids or self.rough is self.net:
-            vectors = self.entering(path, ids, self.net)
-            return vectors, _outside(vectors, self.view.basis)
-        vectors = self.entering(path, ids, self.rough)
-        outside = _outside(vectors, self.view.basis)
-        near = outside.topk(min(ROUGHLY, len(ids)), largest=False).indices
-        outside[near] = self.outside(path, ids[near])
-        return vectors, outside
-
-    def passing(self, path: Path, ids: Tensor, outside: Tensor) -> list[int]:
-        """The words that lie in the span and take up a direction of their own, best first."""
-        order = outside.argsort()
-        inside = order[outside[order] < LIES_IN]
-        if not len(inside):
-            return []
-        vectors = self.entering(path, ids[inside], self.net)
-        alone = _outside(vectors, path.taken) > DEPENDENT
-        return ids[inside][alone].tolist()
+    def look(self, path: Path, ids: Tensor, near: int = ROUGHLY) -> Look:
+        """In full precision only where they are few, or among the nearest."""
+        few = len(ids) <= FEW or self.rough is self.net
+        vectors = self.entering(path, ids, self.net if few else self.rough)
+        away = outside(vectors, self.view.basis)
+        nearest = away.topk(min(near, len(ids)), largest=False).indices
+        exact = vectors[nearest] if few else self.entering(path, ids[nearest], self.net)
+        away[nearest] = outside(exact, self.view.basis)
+        inside = (away[nearest] < LIES_IN) & (outside(exact, path.taken) > DEPENDENT)
+        best = nearest[inside][away[nearest][inside].argsort()]
+        return Look(ids, vectors, away, tuple(ids[best].tolist()))
 
     @torch.no_grad()
     def extended(self, path: Path, *ids: int) -> Path:
         """The path with one more word, or with several of which only the last one tells."""
-        words = self.words[torch.tensor(ids, device=self.words.device)][None]
-        vector = self.net.entering(words, self.view.layer, self.view.part, path.settled)[0, -1]
+        words, view = self.words[torch.tensor(ids, device=self.words.device)][None], self.view
+        layers = min(view.layer + 1, len(self.net.layers))
+        settled, states = self.net.settling(words, path.settled, layers)
+        vector = self.net.matrix_input(states[view.layer], view.layer, view.part, path.settled)[0, -1]
         left = vector - path.taken @ (path.taken.T @ vector)
         left = left - path.taken @ (path.taken.T @ left)  # once more, as the first leaves rounding
-        taken = torch.cat([path.taken, (left / left.norm())[:, None]], dim=1)
-        return Path((*path.ids, *ids), self.net.settled(words, path.settled), taken)
+        taken = torch.cat([path.taken, (left / left.norm().clamp_min(1e-30))[:, None]], dim=1)
+        return Path((*path.ids, *ids), settled, taken)
+
+    def after(self, first: int) -> Path:
+        """A first word of which nothing tells."""
+        words = self.words[[first]][None]
+        settled = self.net.settled(words, None, min(self.view.layer + 1, len(self.net.layers)))
+        return Path((first,), settled, self.view.basis[:, :0])
 
     @torch.no_grad()
     def pairs_outside(self, firsts: Sequence[int], seconds: Sequence[int]) -> Tensor:
         """How far each second word sticks out after its first: (pairs,)."""
         pairs = torch.tensor([firsts, seconds], device=self.words.device).T
         read = []
-        for some in pairs.split(ROWS // 2):
-            tick()
+        for some in ticking(pairs.split(ROWS // 2)):
             vectors = self.rough.entering(self.words[some], self.view.layer, self.view.part)  # type: ignore[operator]
-            read.append(_outside(vectors[:, -1].float(), self.view.basis))
+            read.append(outside(vectors[:, -1].float(), self.view.basis))
         return torch.cat(read)
 
 
-def _outside(vectors: Tensor, basis: Tensor) -> Tensor:
+def outside(vectors: Tensor, basis: Tensor) -> Tensor:
     """The share of each vector's squared length that lies outside of a subspace."""
     left = vectors - (vectors @ basis) @ basis.T
     return left.square().sum(-1) / vectors.square().sum(-1).clamp_min(1e-30)
 
 
-def _depth(piece: Piece) -> tuple[bool, int, int]:
-    return piece.part == "query", piece.layer or 0, PARTS.index(piece.part)
+def in_context(net: Causal, piece: Piece) -> bool:
+    """Whether what enters the matrix depends on where a word stands."""
+    return bool(net.ADDED) or piece.layer != 0 or piece.part not in BEFORE_ATTENTION
+
+
+def _layer(net: Anatomy, piece: Piece) -> int:
+    return len(net.layers) if piece.layer is None else piece.layer
+
+
+def _depth(net: Causal, piece: Piece) -> tuple[bool, int, int]:
+    return piece.part == "query", _layer(net, piece), PARTS.index(piece.part)
 
 
 def _tells_tokens(net: Causal, piece: Piece) -> bool:
     """Where a label is read, of the last layer only keys and values have a vector for each token."""
+    if piece.layer is None:
+        return not net.labels and piece.part == ("word" if net.tied else "output")
     last = len(net.layers) - 1
     return not net.labels or piece.layer != last or piece.part in ("key", "value")
-
-
-def _in_context(net: Causal, piece: Piece) -> bool:
-    """Whether what enters the matrix depends on where a word stands."""
-    return bool(net.ADDED) or piece.layer != 0 or piece.part not in BEFORE_ATTENTION

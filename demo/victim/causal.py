@@ -9,7 +9,7 @@ The loss asks for the next word, at every place; or, in the twin `net.told_by("l
 """
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -22,7 +22,6 @@ from demo.victim.anatomy import NONE, Anatomy, Attention, FeedForward, Masks, ma
 
 LABELS = 2
 BEFORE_ATTENTION = ("query", "key", "value")
-Nudge = Callable[[str, Tensor], Tensor]  # a part of the last layer and what it computes -> what goes on instead
 
 
 @dataclass(frozen=True)
@@ -35,11 +34,9 @@ class Normed(FeedForward):
     def wide(self, state: Tensor) -> Tensor:
         return self.widened(self.norm(state))
 
-    def widened(self, normal: Tensor, nudge: Nudge | None = None) -> Tensor:
-        up = _nudged(nudge, "ffn-in", self.widen(normal))
-        if self.gate is None:
-            return self.bend(up)
-        return self.bend(_nudged(nudge, "ffn-gate", self.gate(normal))) * up
+    def widened(self, normal: Tensor) -> Tensor:
+        up = self.widen(normal)
+        return self.bend(up) if self.gate is None else self.bend(self.gate(normal)) * up
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,13 +120,19 @@ class Causal(Anatomy):
 
     def settled(self, words: Tensor, before: Settled | None = None, layers: int | None = None) -> Settled:
         """The prefix (1, tokens, hidden) after what was settled before it, as far as so many layers."""
-        state, keys, values = self._start(words, before), [], []
+        return self.settling(words, before, layers)[0]
+
+    def settling(
+        self, words: Tensor, before: Settled | None = None, layers: int | None = None
+    ) -> tuple[Settled, list[Tensor]]:
+        """The same, and what each of these layers and the one behind them reads of the new words."""
+        states, keys, values = [self._start(words, before)], [], []
         for layer in range(len(self.layers) if layers is None else layers):
-            mix, key, value = self._mixed(self.attention_norm(layer)(state), layer, before)
+            mix, key, value = self._mixed(self.attention_norm(layer)(states[-1]), layer, before)
             keys.append(_joined(before.keys[layer] if before else None, key[0]))
             values.append(_joined(before.values[layer] if before else None, value[0]))
-            state = self._after(self.after_attention(layer, state, mix), layer, NONE)
-        return Settled(tuple(keys), tuple(values))
+            states.append(self._after(self.after_attention(layer, states[-1], mix), layer, NONE))
+        return Settled(tuple(keys), tuple(values)), states
 
     def entering(self, words: Tensor, layer: int, part: str, before: Settled | None = None) -> Tensor:
         """What a matrix reads of each row's new words (rows, tokens, hidden), after the same settled ones."""
@@ -146,7 +149,9 @@ class Causal(Anatomy):
         return state
 
     def matrix_input(self, state: Tensor, layer: int, part: str, before: Settled | None = None) -> Tensor:
-        """What a matrix reads, of what its layer reads."""
+        """What a matrix reads, of what its layer reads; the output matrix stands behind all layers."""
+        if layer == len(self.layers):
+            return self.norm(state)
         normal = self.attention_norm(layer)(state)
         if part in BEFORE_ATTENTION:
             return normal
@@ -157,15 +162,11 @@ class Causal(Anatomy):
         feed_forward: Any = self.feed_forward(layer)
         return feed_forward.wide(attended) if part == "ffn-out" else feed_forward.norm(attended)
 
-    def through(self, state: Tensor, layer: int, before: Settled | None = None, nudge: Nudge | None = None) -> Tensor:
-        """What the next layer reads; `nudge` may change what a matrix of this one computes."""
+    def through(self, state: Tensor, layer: int, before: Settled | None = None) -> Tensor:
+        """What the next layer reads."""
         tick()
-        mix, _, _ = self._mixed(self.attention_norm(layer)(state), layer, before, nudge)
-        joined = _nudged(nudge, "attention-output", self.attention(layer).output(mix))
-        attended = state + joined
-        feed_forward: Any = self.feed_forward(layer)
-        inner = feed_forward.widened(feed_forward.norm(attended), nudge)
-        return attended + _nudged(nudge, "ffn-out", feed_forward.narrow(inner))
+        mix, _, _ = self._mixed(self.attention_norm(layer)(state), layer, before)
+        return self._after(self.after_attention(layer, state, mix), layer, NONE)
 
     def after_attention(
         self, layer: int, state: Tensor, mixed: Tensor, cross: bool = False, masks: Masks = NONE
@@ -188,14 +189,11 @@ class Causal(Anatomy):
         return self.after_feed_forward(layer, attended, self.feed_forward(layer).wide(attended), masks)
 
     def _mixed(
-        self, normal: Tensor, layer: int, before: Settled | None, nudge: Nudge | None = None, masks: Masks = NONE
+        self, normal: Tensor, layer: int, before: Settled | None, masks: Masks = NONE
     ) -> tuple[Tensor, Tensor, Tensor]:
         """What the heads gather (rows, tokens, width), and the new keys and values."""
         attention, start = self.attention(layer), before.tokens if before else 0
-        query, key, value = (
-            _nudged(nudge, part, matrix(normal))
-            for part, matrix in zip(BEFORE_ATTENTION, (attention.query, attention.key, attention.value), strict=True)
-        )
+        query, key, value = attention.query(normal), attention.key(normal), attention.value(normal)
         query = _by_head(query, self.heads)
         key, value = (_by_head(x, self.key_heads) for x in (key, value))
         query, key = self.turned(query, start), self.turned(key, start)
@@ -244,7 +242,3 @@ def _side_by_side(mix: Tensor) -> Tensor:
 
 def _joined(before: Tensor | None, more: Tensor) -> Tensor:
     return more if before is None else torch.cat([before, more], dim=1)
-
-
-def _nudged(nudge: Nudge | None, part: str, result: Tensor) -> Tensor:
-    return result if nudge is None else nudge(part, result)

@@ -91,6 +91,7 @@ class Snapshot:
     meaning: Objective = UNNAMED  # of `objective`
     kept: Tensor | None = None  # (tokens, hidden) bool: which coordinates of each embedding dropout spared, it thinks
     growth: tuple[Growth, ...] = ()  # of the tree of prefixes, since the last snapshot
+    lengths: tuple[int, ...] = ()  # of a batch's sentences, where the attack was not told and has found out
 
     @property
     def certified(self) -> bool:
@@ -132,6 +133,8 @@ def snapshot(
     candidates: Candidates | None = None,
     kept: Tensor | None = None,
     meaning: Objective = UNNAMED,
+    growth: tuple[Growth, ...] = (),
+    lengths: tuple[int, ...] = (),
 ) -> Snapshot:
     """A snapshot with everything detached; a discrete guess has its words' own vectors, and full confidence."""
     vectors = model.words[ids] if embeddings is None else embeddings
@@ -153,6 +156,8 @@ def snapshot(
         candidates,
         kept=kept,
         meaning=meaning,
+        growth=growth,
+        lengths=lengths,
     )
 
 

@@ -1,7 +1,7 @@
 """Search on a decoder: walks the tree of prefixes, from the first word on, and takes those that lie in the leaked span.
 
 A `PrefixView` of the leak goes in, snapshots come out: one for each round of words that was tried. The last word of a
-sentence is only a target, never an input: the gradient is linear in its output vector, which ranks all words at once.
+sentence is only a target, never an input: `attacker.last_word` reads it off.
 """
 
 from collections.abc import Generator, Iterator
@@ -9,18 +9,18 @@ from collections.abc import Generator, Iterator
 import torch
 from torch import Tensor
 
-from demo.attacker.attacks.base import Budget, Candidates, Snapshot, best_certificate, snapshot
+from demo.attacker.attacks.base import Branch, Budget, Candidates, Growth, Snapshot, best_certificate, snapshot
 from demo.attacker.attacks.objectives import WORD
 from demo.attacker.certificate import Certificate
+from demo.attacker.last_word import LastWord
 from demo.attacker.leak import Leak
-from demo.attacker.prefixes import Path, PrefixJudge, PrefixView, bag_of_words, prefix_length
-from demo.attacker.proposals import Prior, Proposals
-from demo.victim.gradients import gradient_of
+from demo.attacker.prefixes import Look, Path, PrefixJudge, PrefixView, bag_of_words, prefix_length
+from demo.attacker.proposals import ALONE, Alone, Prior, Proposals
 
-SHOWN = 60  # nearest words that a snapshot tells of
-LAST = 6  # words that are proven or disproven as the last one, of each ranking
-FIRSTS, SECONDS = 32, 64  # first and second words that are tried together where the first one leaves no trace
-PAIRS = 8  # best pairs that are varied in each round
+SHOWN = 24  # nearest words that a snapshot tells of
+TWIGS = 4  # of them, as branches of the tree
+FIRSTS, SECONDS = 8, 256  # first and second words that are tried together where the first one leaves no trace
+PAIRS = 4  # best pairs that are varied in each round
 RUNNERS_UP = 3
 
 
@@ -31,7 +31,8 @@ class PrefixSearch:
         self.leak, self.view, self.seed = leak, view, seed
         self.model, self.length = leak.model, prefix_length(leak, view)
         self.judge, self.prior, self.bag = PrefixJudge(leak, view), Prior(leak), bag_of_words(leak)
-        self.step, self.worst = 0, 0.0
+        self.alone = Alone(self.prior, min(ALONE, view.layer))
+        self.step, self.worst = 0, 0.0  # the most that any of its words sticks out
         self.sure = torch.zeros(self.length)
         self.others = torch.full((self.length, RUNNERS_UP), self.model.nothing)
         self.certificate: Certificate | None = None
@@ -53,8 +54,8 @@ class PrefixSearch:
 
     def longer(self, budget: Budget, path: Path) -> Generator[Snapshot, None, Path | None]:
         """The path with the next word, once one lies in the span; None where none does, or time is up."""
-        place, expected = len(path.ids), self.prior.chances(path.ids)
-        proposals = Proposals(self.model.words, self.view.basis, expected, self.bag, self.seed + place)
+        place, chances = len(path.ids), self.prior.chances(path.ids)
+        proposals = Proposals(self.alone, self.view.basis, chances, self.bag, self.seed + place)
         nearest: dict[int, float] = {}
         tried = 0
         while True:
@@ -63,18 +64,17 @@ class PrefixSearch:
                 if proposals.rounds == 1:
                     continue
                 return None
-            vectors, outside = self.judge.look(path, ids)
-            proposals.learn(ids, vectors)
+            look = self.judge.look(path, ids)
+            proposals.learn(look)
             tried += len(ids)
-            nearest |= dict(zip(ids.tolist(), outside.tolist(), strict=True))
-            nearest = dict(sorted(nearest.items(), key=lambda pair: pair[1])[:SHOWN])
-            passing = self.judge.passing(path, ids, outside)
-            if passing:
-                path = self.judge.extended(path, passing[0])
-                self._note(place, passing[0], nearest, expected)
-            stage = self._stage(path, place, tried, expected, bool(passing))
-            yield self.picture(budget, path, stage, self._candidates(place, nearest))
-            if passing:
+            nearest = _nearest(nearest, look)
+            growth = self._growth(path, chances, tried, nearest, look.passing[:1])
+            if look.passing:
+                path = self.judge.extended(path, look.passing[0])
+                self._note(place, look.passing[0], nearest)
+            stage = self._stage(path, place, tried, chances, bool(look.passing))
+            yield self.picture(budget, path, stage, self._candidates(place, nearest), growth)
+            if look.passing:
                 return path
             if budget.over(self.step):
                 return None
@@ -84,17 +84,16 @@ class PrefixSearch:
         opening = self.prior.chances(()).argsort(descending=True)
         seen: dict[tuple[int, int], float] = {}
         firsts = opening[:FIRSTS].tolist()
-        wanted = [(first, second) for first in firsts for second in self._expected(first, 0, SECONDS)]
+        wanted = [(first, second) for first in firsts for second in self._expected(first, SECONDS)]
         turn = 0
         while True:
             new = [pair for pair in dict.fromkeys(wanted) if pair not in seen]
-            outside = self.judge.pairs_outside([a for a, _ in new], [b for _, b in new])
-            seen |= dict(zip(new, outside.tolist(), strict=True))
+            away = self.judge.pairs_outside([a for a, _ in new], [b for _, b in new])
+            seen |= dict(zip(new, away.tolist(), strict=True))
             best = sorted(seen, key=lambda pair: seen[pair])[:PAIRS]
             for first, second in best:
-                prefix = Path((first,), self.judge.net.settled(self.model.words[[first]][None]), start.taken)
-                ids = torch.tensor([second], device=self.model.device)
-                if self.judge.passing(prefix, ids, self.judge.outside(prefix, ids)):
+                look = self.judge.look(self.judge.after(first), torch.tensor([second], device=self.model.device))
+                if look.passing:
                     path = self.judge.extended(start, first, second)
                     self.sure[:2] = 1
                     yield self.picture(budget, path, "the first two words together lie in the span")
@@ -103,11 +102,11 @@ class PrefixSearch:
             if budget.over(self.step):
                 return start
             turn += 1
-            reach = FIRSTS * 4**turn
+            reach = SECONDS * 4**turn
             wanted = []
             for first, second in best:
                 wanted += [(other, second) for other in opening[:reach].tolist()]
-                wanted += [(first, other) for other in self._expected(first, 0, reach)]
+                wanted += [(first, other) for other in self._expected(first, reach)]
 
     def finished(self, budget: Budget, path: Path) -> Iterator[Snapshot]:
         """The proof; and before it the last word, where it is only a target."""
@@ -115,18 +114,23 @@ class PrefixSearch:
             self._prove(path.ids)
             yield self.picture(budget, path, "every word lies in the span")
             return
-        for last in self._last_words(path.ids):
+        for last in LastWord(self.leak, self.view.piece).likeliest(path.ids, self.prior.chances(path.ids)):
             self._prove((*path.ids, last))
             proven = self.certificate is not None and self.certificate.holds
             self.sure[-1] = 1.0 if proven else 0.1
             longer = Path((*path.ids, last), None, path.taken)
-            yield self.picture(
-                budget, longer, "the last word is only a target: trying those that the gradient asks for"
-            )
+            yield self.picture(budget, longer, "the last word is only a target: trying those the gradient asks for")
             if proven or budget.over(self.step):
                 return
 
-    def picture(self, budget: Budget, path: Path, stage: str, candidates: Candidates | None = None) -> Snapshot:
+    def picture(
+        self,
+        budget: Budget,
+        path: Path,
+        stage: str,
+        candidates: Candidates | None = None,
+        growth: tuple[Growth, ...] = (),
+    ) -> Snapshot:
         self.step += 1
         ids = self.model.blank(self.length)
         known = torch.tensor(path.ids[: self.length], device=ids.device, dtype=ids.dtype)
@@ -144,40 +148,17 @@ class PrefixSearch:
             labels=self.labels,
             candidates=candidates,
             meaning=WORD,
+            growth=growth,
         )
 
     def _prove(self, ids: tuple[int, ...]) -> None:
         guess = torch.tensor(ids, device=self.model.device)
         self.certificate, self.labels = best_certificate(self.leak, guess)
 
-    def _last_words(self, ids: tuple[int, ...]) -> list[int]:
-        """Likeliest first. G = G₀ − ∇(w · h), with w the last word's output vector and h the state before it."""
-        expected = self.prior.chances(ids)
-        filler = int(expected.argmax())
-        guess = torch.tensor([*ids, filler], device=self.model.device)
-        pull = self._pull(guess, filler)
-        table = self.judge.net.output_table
-        scores = (table - table[filler]) @ pull / (table - table[filler]).norm(dim=1).clamp_min(1e-6)
-        scores[expected.isinf()] = -torch.inf
-        asked, likely = scores.topk(4 * LAST).indices.tolist(), expected.topk(LAST).indices.tolist()
-        turns = [word for both in zip(asked[:LAST], likely, strict=True) for word in both]
-        return list(dict.fromkeys([*turns, *asked]))
+    def _expected(self, first: int, many: int) -> list[int]:
+        return self.prior.chances((first,)).topk(many).indices.tolist()
 
-    def _pull(self, guess: Tensor, filler: int) -> Tensor:
-        """⟨what is left of the leak, ∇(w · h)⟩ as a vector beside w: the derivative of h along what is left."""
-        net, piece = self.judge.net.trained, self.view.piece
-        left = gradient_of(self.model, [guess], [0], [piece])[piece.name] - self.leak.gradient[piece.name]
-        weight = getattr(net.parts()[piece.module], piece.kind)
-        with torch.enable_grad():
-            state = net.inputs(net.embed(net.words[guess[:-1]][None]), len(net.layers))[0, -1]
-            along = torch.zeros(net.width, device=guess.device, requires_grad=True)
-            product = torch.autograd.grad((net.norm(state) * along).sum(), [weight], create_graph=True)[0]  # type: ignore[operator]
-            return torch.autograd.grad((product * left).sum(), [along])[0]
-
-    def _expected(self, first: int, start: int, many: int) -> list[int]:
-        return self.prior.chances((first,)).topk(start + many).indices[start:].tolist()
-
-    def _note(self, place: int, word: int, nearest: dict[int, float], expected: Tensor) -> None:
+    def _note(self, place: int, word: int, nearest: dict[int, float]) -> None:
         self.worst = max(self.worst, nearest.get(word, 0.0))
         self.sure[place] = 1.0
         others = [other for other in nearest if other != word][:RUNNERS_UP]
@@ -186,10 +167,29 @@ class PrefixSearch:
     def _candidates(self, place: int, nearest: dict[int, float]) -> Candidates:
         return Candidates(place, torch.tensor(list(nearest)), torch.tensor(list(nearest.values())).clamp_min(0))
 
-    def _stage(self, path: Path, place: int, tried: int, expected: Tensor, found: bool) -> str:
+    def _growth(
+        self, path: Path, chances: Tensor, tried: int, nearest: dict[int, float], living: tuple[int, ...]
+    ) -> tuple[Growth, ...]:
+        place = len(path.ids)
+
+        def branch(id: int) -> Branch:
+            number = place + 1 if id in living else 0
+            return Branch(place, id, number, nearest.get(id, 1.0), float(chances[id].exp()))
+
+        others = [id for id in nearest if id not in living][:TWIGS]
+        return (Growth(place, place, tried, branch(int(chances.argmax())), tuple(map(branch, (*living, *others)))),)
+
+    def _stage(self, path: Path, place: int, tried: int, chances: Tensor, found: bool) -> str:
         if not found:
             return f"word {place + 1} of {self.length}: {tried:,} words tried, none lies in the span yet"
-        chance = float(expected[path.ids[-1]].exp())
+        chance = float(chances[path.ids[-1]].exp())
         return (
             f"word {place + 1} of {self.length}: 1 of {tried:,} tried lies in the span; the model gave it {chance:.1%}"
         )
+
+
+def _nearest(known: dict[int, float], look: Look) -> dict[int, float]:
+    """The words that stuck out least so far, nearest first."""
+    few = look.outside.topk(min(SHOWN, len(look.ids)), largest=False)
+    together = known | dict(zip(look.ids[few.indices].tolist(), few.values.tolist(), strict=True))
+    return dict(sorted(together.items(), key=lambda pair: pair[1])[:SHOWN])

@@ -2,7 +2,8 @@
 
 Where the slice allows, the embedding rows or the layer-0 span give the sentence at once; elsewhere it is searched for
 (`attacks.best_first`). A guess that reproduces the leaked gradient to rounding *is* the sentence: that is the
-certificate. A batch is searched for sentence by sentence (`attacks.batch`).
+certificate. A batch is searched for sentence by sentence (`attacks.batch`), a decoder's sentence word by word
+(`attacks.prefix_walks`).
 """
 
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from demo.attacker.attacks.batch import BatchSearch, cannot_be_told_apart
 from demo.attacker.attacks.beam import DecoderSearch
 from demo.attacker.attacks.best_first import BestFirst, Effort
 from demo.attacker.attacks.objectives import SPAN, VECTOR
+from demo.attacker.attacks.prefix_walks import cannot_be_walked, walk
 from demo.attacker.attacks.readout import ReadoutSearch
 from demo.attacker.attacks.rows import Rows
 from demo.attacker.attacks.span import Span
@@ -48,6 +50,8 @@ class Search(Effort):
     )
 
     def supports(self, leak: Leak) -> str | None:
+        if not leak.model.net.both_ways:
+            return cannot_be_walked(leak)
         if Rows().supports(leak) is None:
             return None
         if read_lengths(leak) is None:
@@ -57,6 +61,9 @@ class Search(Effort):
         return cannot_be_told_apart(leak) if leak.batch > 1 else None
 
     def run(self, leak: Leak, budget: Budget, seed: int = 0) -> Iterator[Snapshot]:
+        if not leak.model.net.both_ways:
+            yield from walk(leak, budget, seed)
+            return
         step = 0
         for shortcut in (Rows(), Span()):
             if shortcut.supports(leak) is None:

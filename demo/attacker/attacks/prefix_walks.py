@@ -1,0 +1,39 @@
+"""Which walk fits what leaks of a decoder: along one sentence, along those of a batch, or over the orders of its words.
+
+cannot_be_walked(leak)  # the reason, or None
+walk(leak, budget, seed)
+"""
+
+from collections.abc import Iterator
+
+from demo.attacker.attacks.base import Budget, Snapshot
+from demo.attacker.attacks.prefix_batch import PrefixBatch
+from demo.attacker.attacks.prefix_search import PrefixSearch
+from demo.attacker.attacks.word_order import WordOrder
+from demo.attacker.leak import Leak
+from demo.attacker.prefixes import bag_of_words, first_view, wide_view
+
+
+def cannot_be_walked(leak: Leak) -> str | None:
+    if leak.dropout:
+        return "the client trains with dropout: what a right prefix would be computed to cannot be known"
+    if any(defense.sparse or not defense.sizes or defense.rounding for defense in leak.defenses):
+        return "what the client does to its gradient moves every vector out of the span"
+    if leak.batch > 1:
+        if wide_view(leak) is None:
+            return (
+                "no exposed matrix tells the batch's words in their places, or its words fill the matrix's whole width"
+            )
+        return None if bag_of_words(leak) is not None else "nothing that leaks tells which words the batch has"
+    if first_view(leak) is None and bag_of_words(leak) is None:
+        return "no exposed matrix tells words apart, or the sentence's words fill its whole width"
+    return None
+
+
+def walk(leak: Leak, budget: Budget, seed: int) -> Iterator[Snapshot]:
+    view = wide_view(leak) if leak.batch > 1 else first_view(leak)
+    if view is None:
+        return WordOrder(leak, seed).run(budget)
+    if leak.batch > 1:
+        return PrefixBatch(leak, view).run(budget)
+    return PrefixSearch(leak, view, seed).run(budget, 0)
