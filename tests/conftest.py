@@ -1,6 +1,7 @@
 """Small random networks with the real vocabulary, and the embedded model where the claim is about it."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -20,10 +21,10 @@ UNGATED = tuple(name for name in SLICES if name != "ffn-gate")  # the slices of 
 SENTENCE = "the cat sat on the mat near the red door"
 
 
-def small(family: str = "bert", scale: float = 0.1) -> Model:
+def small(family: str = "bert", scale: float = 0.1, **own: Any) -> Model:
     """Three layers of 48: fast enough for every slice, distance and attack."""
     tokenizer = AutoTokenizer.from_pretrained(pretrained_folder("minilm"))
-    net = FAMILIES[family].shaped(3, 48, 4, 96, len(tokenizer))
+    net = FAMILIES[family].shaped(3, 48, 4, 96, len(tokenizer), **own)
     draw(net, Weights("normal", scale, seed=1))
     net.eval().requires_grad_(False)
     return Model("small", "small", net, tokenizer, torch.device("cpu"), ordinary_ids(tokenizer), net.ends(tokenizer))

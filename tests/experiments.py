@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from demo.attacker.attacks import ATTACKS
+from demo.client.client import Client
 from demo.client.defenses import DEFENSES, parse
 from demo.runs.engine import Experiment
 from demo.runs.surveys import STRENGTHS
 from demo.screen.messages import messages
 from demo.victim.gradients import Defense
-from demo.victim.models import MODELS, outline
+from demo.victim.models import MODELS, outline, unavailable
 from demo.victim.slices import SLICES, slices_of
 
 LARGEST = "bert-large"  # a single step of it takes seconds
@@ -62,8 +63,6 @@ def drawn(chance: random.Random, models: Sequence[str], seconds: Sequence[float]
     slice = chance.choice(list(slices_of(outline(model))))
     count = chance.choice([1, 1, 1, 2, 3, 4, 8])
     defenses = [one_of(name, chance) for name in DEFENSES if chance.random() < chance.choice([0.0, 0.15, 0.5])]
-    if count > 1:  # the mean over clients is of one sentence each
-        defenses = [defense for defense in defenses if defense is not None and type(defense) is not DEFENSES["average"]]
     layers = sorted(chance.sample(range(MODELS[model].layers), chance.choice([1, 1, 1, 2])))
     return Experiment(
         "\n".join(chance.choice(SENTENCES) for _ in range(count)),
@@ -76,8 +75,12 @@ def drawn(chance: random.Random, models: Sequence[str], seconds: Sequence[float]
         knows_label=chance.random() < 0.8,
         seconds=chance.choice(list(seconds)),
         seed=chance.randrange(100),
-        dropout=chance.choice([0.0, 0.0, 0.1, 0.3, None]),
-        frozen_embeddings=chance.random() < 0.2,
+        client=Client(
+            chance.choice([0.0, 0.0, 0.1, 0.3, None]),
+            chance.random() < 0.2,
+            chance.choice([0, 0, 0, 1, 3, 7]) if count == 1 else 0,  # companions: one sentence each
+            chance.choice(["", *outline(model).net.tasks]),
+        ),
         defenses=tuple(defenses),
     )
 
@@ -119,7 +122,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, help="the number of one experiment, to see it alone")
     options = parser.parse_args()
-    chance, models = random.Random(options.seed), [name for name in MODELS if name != LARGEST]
+    chance = random.Random(options.seed)
+    models = [name for name in MODELS if name != LARGEST and not unavailable(name, MODELS[name].default)]
     wrong = []
     for n in range(options.count):
         experiment = replace(drawn(chance, models), device="cpu")

@@ -3,6 +3,7 @@ import math
 import pytest
 
 from demo.attacker.attacks import ATTACKS
+from demo.client.client import Client
 from demo.client.defenses import DEFENSES, Noise, Prune, Round, Sign
 from demo.settings import settings_of, with_settings
 from demo.ui import computing, notes
@@ -17,8 +18,8 @@ from demo.ui.choices import (
     resized,
     written,
 )
-from demo.ui.components import chosen_in, drawing_of
-from demo.ui.defense_controls import chosen, heading, privacy_note, values_of
+from demo.ui.defense_controls import chosen, heading, note_of, values_of
+from demo.ui.drawing import chosen_in, drawing_of
 from demo.ui.notes import attack_note, lines_of, sentence_note, training_note
 from tests.conftest import LONG
 
@@ -31,7 +32,7 @@ LIMITS = Limits(seconds=90, tokens=20)
 
 
 def test_good_values_make_an_experiment():
-    experiment = experiment_from(LIMITS, **GOOD)
+    experiment = experiment_from(LIMITS, GOOD)
     assert (experiment.slice, experiment.layers, experiment.seconds) == ("query", (2,), 60)
 
 
@@ -60,11 +61,32 @@ def test_good_values_make_an_experiment():
         ({"defenses": {"round": {"kind": "fp4"}}}, "kind is 'fp4': choose one of fp16, int8"),
         ({"defenses": {"sign": {"strength": 1}}}, "sign has no setting 'strength'"),
         ({"seed": "x"}, "is not a number"),
+        ({"sentence": 5}, "sentence: 5 is no text"),
+        ({"labels": "1"}, "labels: '1' is no list"),
+        ({"layers": [None]}, "layer None does not exist"),
+        ({"settings": 3}, "settings: 3 is no dict"),
+        ({"defenses": {"noise": 5}}, "defenses.noise: 5 is no dict"),
+        ({"knows_length": "perhaps"}, "knows_length: 'perhaps' is no yes or no: give true or false"),
+        ({"companions": None}, "companions: None is not a number: give one from 0 to 7"),
+        ({"frozen_embeddings": "ice"}, "frozen_embeddings is 'ice': give true or false"),
+        ({"task": "poetry"}, "task is 'poetry': choose one of next-word, label"),
+        ({"colour": 1}, "there is no 'colour': choose from sentence, labels"),
     ],
 )
 def test_wrong_values_are_named(change, message):
     with pytest.raises(ValueError, match=message):
-        experiment_from(LIMITS, **{**GOOD, **change})
+        experiment_from(LIMITS, {**GOOD, **change})
+
+
+def test_what_is_missing_is_named():
+    with pytest.raises(ValueError, match="slice is missing: give all of sentence"):
+        experiment_from(LIMITS, {name: value for name, value in GOOD.items() if name != "slice"})
+
+
+def test_a_refusal_repeats_little_of_what_was_sent():
+    with pytest.raises(ValueError, match="sentence: ") as refusal:
+        experiment_from(LIMITS, {**GOOD, "sentence": ["my secret " * 20]})
+    assert len(str(refusal.value)) < 80
 
 
 @pytest.mark.parametrize(
@@ -86,7 +108,8 @@ def test_wrong_values_are_named(change, message):
     ],
 )
 def test_numbers_out_of_range_are_clamped(change, field, value):
-    assert getattr(experiment_from(LIMITS, **{**GOOD, **change}), field) == value
+    experiment = experiment_from(LIMITS, {**GOOD, **change})
+    assert getattr(experiment.client if field == "dropout" else experiment, field) == value
 
 
 def test_every_setting_of_every_attack_can_be_changed_within_its_bounds():
@@ -148,8 +171,8 @@ def test_a_drawing_says_what_is_exposed():
     assert "147,456 of 22.7 M parameters, 0.65 %" in drawing
     assert chosen_in(drawing) == ("query", [2])
     assert chosen_in(drawing_of("tinybert4", "query", [5])) == ("query", [2])  # it has no layer 5
-    assert "10,795,394 of 22.7 M" in drawing_of("minilm", "all", [], frozen_embeddings=True)
-    assert "embeddings are frozen" in drawing_of("minilm", "embeddings", [], frozen_embeddings=True)
+    assert "10,795,394 of 22.7 M" in drawing_of("minilm", "all", [], client=Client(frozen_embeddings=True))
+    assert "embeddings are frozen" in drawing_of("minilm", "embeddings", [], client=Client(frozen_embeddings=True))
 
 
 @pytest.mark.parametrize("value", ["", "{}", '{"slice": "query", "chosen": 3}', '{"slice": "x", "chosen": []}', "[]"])
@@ -169,11 +192,14 @@ def test_notes_say_what_is_wrong(minilm, patient):
     assert "1 of them is [UNK]: the model cannot read these characters" in sentence_note(LIMITS, "minilm", "hello 😀")
     assert sentence_note(LIMITS, "minilm", "hello there\n\nhi").startswith("2 sentences, 3 tokens (words")
     assert sentence_note(LIMITS, "minilm", "").startswith("⚠ the sentence is empty")
-    wrong = experiment_from(LIMITS, **{**GOOD, "attack": "span"})
+    wrong = experiment_from(LIMITS, {**GOOD, "attack": "span"})
     assert attack_note(wrong)[0].startswith("⚠ span cannot attack this: no attention matrix")
-    assert attack_note(experiment_from(LIMITS, **GOOD)) == (ATTACKS["best"].about, "")
-    assert training_note(0, False, 1).label == "How the client trains"
-    assert training_note(0.1, True, 2).label == "How the client trains · dropout 0.1 · embeddings frozen · batch of 2"
+    assert attack_note(experiment_from(LIMITS, GOOD)) == (ATTACKS["best"].about, "")
+    assert training_note("minilm", 1, 0, False, 0, "").label == "How the client trains"
+    assert (
+        training_note("minilm", 2, 0.1, True, 0, "").label
+        == "How the client trains · dropout 0.1 · embeddings frozen · batch of 2"
+    )
 
 
 @pytest.mark.parametrize(
@@ -185,7 +211,7 @@ def test_notes_say_what_is_wrong(minilm, patient):
     ],
 )
 def test_notes_say_how_training_stands_in_the_way(minilm, patient, change, reason):
-    assert reason in attack_note(experiment_from(LIMITS, **{**GOOD, **change}))[0]
+    assert reason in attack_note(experiment_from(LIMITS, {**GOOD, **change}))[0]
 
 
 @pytest.mark.parametrize(
@@ -227,15 +253,15 @@ def test_defense_controls_tell_what_is_on():
 
 
 def test_the_privacy_of_noise_is_said():
-    assert privacy_note(False, 1.0, 1.0, 0.01, 1000, 1e-5) == ""
-    note = privacy_note(True, 1.0, 1.0, 0.01, 1000, 1e-5)
+    assert note_of("noise", False, 1.0, 1.0, 0.01, 1000, 1e-5) == ""
+    note = note_of("noise", True, 1.0, 1.0, 0.01, 1000, 1e-5)
     assert note == "ε = 2.1 at δ = 1e-05, for q = 0.01, 1,000 steps (Opacus' Rényi accountant)."
-    assert privacy_note(True, 1e-3, 1.0, 0.01, 1000, 1e-5).startswith("No privacy guarantee (ε above 10⁶)")
-    assert privacy_note(True, None, 1.0, 0.01, 1000, 1e-5).startswith("⚠ noise_multiplier is None")
+    assert note_of("noise", True, 1e-3, 1.0, 0.01, 1000, 1e-5).startswith("No privacy guarantee (ε above 10⁶)")
+    assert note_of("noise", True, None, 1.0, 0.01, 1000, 1e-5).startswith("⚠ noise_multiplier is None")
 
 
 def test_what_a_defense_costs_is_said(minilm):
-    about, cost = attack_note(experiment_from(LIMITS, **{**GOOD, "defenses": {"prune": {"dropped": 0.9}}}))
+    about, cost = attack_note(experiment_from(LIMITS, {**GOOD, "defenses": {"prune": {"dropped": 0.9}}}))
     assert about == ATTACKS["best"].about
     assert cost.startswith("In this step, the shared gradient keeps a cosine of 0.")
 
@@ -246,7 +272,7 @@ def test_a_bug_is_a_message_and_tells_nothing_of_the_sentence(monkeypatch, capsy
         yield
 
     monkeypatch.setattr(computing, "messages", broken)
-    (message,) = computing.told(experiment_from(LIMITS, **GOOD))
+    (message,) = computing.told(experiment_from(LIMITS, GOOD))
     assert message["error"] == "the attack broke off (RuntimeError): try another model or slice"
     logged = capsys.readouterr()
     assert "RuntimeError" in logged.out

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from demo.client.client import Client
 from demo.client.defenses import Noise
 from demo.runs.engine import Experiment, run
 from demo.screen.comparisons import READY, Change, Watch, changed, comparison, who_was_first
@@ -23,7 +24,7 @@ def test_nothing_changes_but_what_was_asked_for():
     assert changed(BASE, Change(attack="dlg")) == replace(BASE, attack="dlg", settings=())
     assert changed(BASE, Change(slice="all")) == replace(BASE, slice="all", layers=())
     assert changed(BASE, Change(slice="key", layer=4)) == replace(BASE, slice="key", layers=(4,))
-    assert changed(BASE, Change(dropout=0.1)) == replace(BASE, dropout=0.1)
+    assert changed(BASE, Change(client=(("dropout", 0.1),))) == replace(BASE, client=Client(dropout=0.1))
     noisy = replace(BASE, defenses=(Noise(1e-3),))
     assert changed(BASE, Change(defense="noise=1e-3")) == noisy
     assert changed(noisy, Change()) == noisy
@@ -48,8 +49,8 @@ def test_menus_are_checked():
     assert (
         change_of(AS_IT_IS, AS_IT_IS, AS_IT_IS, AS_IT_IS, AS_IT_IS) == change_of(None, None, None, "", None) == Change()
     )
-    assert change_of(AS_IT_IS, 0, AS_IT_IS, " none ", 0) == Change(layer=0, defense="none", dropout=0.0)
-    assert change_of(AS_IT_IS, AS_IT_IS, AS_IT_IS, AS_IT_IS, 9).dropout == 0.4
+    assert change_of(AS_IT_IS, 0, AS_IT_IS, " none ", 0) == Change(layer=0, defense="none", client=(("dropout", 0.0),))
+    assert change_of(AS_IT_IS, AS_IT_IS, AS_IT_IS, AS_IT_IS, 9).client == (("dropout", 0.4),)
     for values, message in (
         (("nowhere", None, None, None, None), "unknown slice 'nowhere'"),
         ((None, "x", None, None, None), "layer 'x' is not a number"),

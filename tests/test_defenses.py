@@ -14,7 +14,6 @@ from demo.attacker.certificate import certify
 from demo.attacker.subspace import basis_of, completed
 from demo.client.defenses import (
     DEFENSES,
-    Average,
     Mask,
     Noise,
     Prune,
@@ -34,7 +33,7 @@ from demo.victim.slices import select
 from tests.conftest import LONG
 
 SENTENCE = "the nurse gave the old man his pills"
-EVERY = (Noise(1e-3), Noise(0.0), Prune(0.9), Mask(0.5), Round("fp16"), Round("int8"), Sign(), Average(3))
+EVERY = (Noise(1e-3), Noise(0.0), Prune(0.9), Mask(0.5), Round("fp16"), Round("int8"), Sign())
 
 
 def leak_of(model, defenses, name="query", layers=(1,), sentence="the dog bit the man", **more):
@@ -143,7 +142,7 @@ def test_they_combine_in_order():
 
 def test_clients_are_averaged(tiny):
     """Three clients: the mean of their three gradients, of which ours is one; the attacker is told of three."""
-    ours, mean = leak_of(tiny, ()), leak_of(tiny, (Average(3),))
+    ours, mean = leak_of(tiny, ()), leak_of(tiny, (), companions=2)
     assert mean.batch == 3
     assert mean.lengths[0] == ours.lengths[0]
     others = {}
@@ -157,7 +156,7 @@ def test_clients_are_averaged(tiny):
 
 def test_averaging_takes_one_sentence_of_each_client(tiny):
     with pytest.raises(ValueError, match="give one sentence"):
-        leak_of(tiny, (Average(3),), sentence="one dog\ntwo dogs")
+        leak_of(tiny, (), companions=2, sentence="one dog\ntwo dogs")
 
 
 def test_likeness_by_hand():
@@ -180,7 +179,7 @@ def test_every_defense_changes_the_leak(tiny, defense):
     assert covered.defenses == (defense,)
     same, other = leak_of(tiny, (defense,)), leak_of(tiny, (defense,), seed=1)
     assert torch.equal(same.gradient["1.query.weight"], covered.gradient["1.query.weight"])
-    drawn = isinstance(defense, Mask | Average) or (isinstance(defense, Noise) and defense.noise_multiplier > 0)
+    drawn = isinstance(defense, Mask) or (isinstance(defense, Noise) and defense.noise_multiplier > 0)
     assert torch.equal(other.gradient["1.query.weight"], covered.gradient["1.query.weight"]) is not drawn
 
 

@@ -12,6 +12,7 @@ import torch
 import demo
 import demo.screen.messages
 from demo.attacker.attacks import ATTACKS
+from demo.client.client import Client
 from demo.client.defenses import DEFENSES, parse, strength_of
 from demo.runs import engine
 from demo.runs.engine import Experiment
@@ -47,7 +48,9 @@ def cases():
             yield replace(base, defenses=(defended(name),), attack=attack)
         yield replace(base, defenses=(parse("noise=0"), parse("mask=0.5"), parse("round=int8")))
         for attack in ("best", "grab"):
-            yield replace(base, dropout=0.1, attack=attack)
+            yield replace(base, client=Client(dropout=0.1), attack=attack)
+        for attack in ("best", "likelihood", "rows"):
+            yield replace(base, client=Client(companions=3), attack=attack)
         yield replace(base, knows_length=False, knows_label=False)
         yield replace(base, sentence=f"{SENTENCE}\nTwo dogs bark.", labels=(1, 0), knows_label=False)
 

@@ -7,6 +7,8 @@ import shlex
 
 import pytest
 
+from demo.bench import documents, paper_tables
+from demo.bench.defense_tables import STUDIES
 from demo.bench.options import parser
 from demo.bench.server import APP
 from demo.ui.read_tab import DOCUMENTS, document
@@ -39,6 +41,23 @@ def test_links_lead_to_files(file):
 def test_commands_are_understood(file):
     for line in re.findall(r"python -m demo\.benchmark ([^`\n]+)", file.read_text(encoding="utf-8")):
         parser("").parse_args(shlex.split(line.split("  #")[0].rstrip(")")))
+
+
+def test_measured_tables_are_those_of_the_results():
+    """`python -m demo.benchmark document` writes them; nobody types them."""
+    text = documents.DOCUMENT.read_text(encoding="utf-8")
+    assert documents.updated(text) == text
+    there = [name for _, name, _, _ in documents.TABLE.findall(text)]
+    assert sorted(there) == sorted(file.stem for file in paper_tables.RESULTS.glob("*.csv"))
+    assert set(there) == {*STUDIES, *paper_tables.TABLES}
+
+
+def test_a_typed_figure_is_put_right():
+    text = documents.DOCUMENT.read_text(encoding="utf-8")
+    assert "0 / 47.3" in text
+    assert documents.updated(text.replace("0 / 47.3", "0 / 99.9")) == text
+    with pytest.raises(ValueError, match="there is no table 'unmeasured'"):
+        documents.updated("<!-- table: unmeasured -->\n\n\n\n<!-- end of table -->")
 
 
 def test_the_readmes_program_runs(server):

@@ -13,7 +13,7 @@ from demo.client.secret import Secret
 from demo.client.share import share
 from demo.runs.engine import Experiment
 from demo.screen.messages import messages
-from demo.ui.components import drawing_of
+from demo.ui.drawing import drawing_of
 from demo.victim.slices import all_pieces, count, select
 from tests.conftest import UNGATED
 from tests.toy import DRAWN

@@ -9,13 +9,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from demo.attacker.attacks import ATTACKS
+from demo.client.client import Client
 from demo.client.defenses import DEFENSES
 from demo.screen.reports import asked
 from demo.settings import settings_of
 from demo.ui.api import endpoint
-from demo.ui.choices import DEFAULT, PRESETS, WEIGHTS
-from demo.ui.components import chosen_in
+from demo.ui.asked import WEIGHTS
+from demo.ui.choices import DEFAULT, PRESETS
 from demo.ui.controls import OWN_SETTINGS, experiment_of, labels_for
+from demo.ui.drawing import chosen_in
 from demo.ui.limits import Limits, Visitors
 from demo.ui.link_format import MOST_NOTICES, fields, from_query, to_query
 from demo.ui.survey_tabs import map_place, picked_in, strengths_in, sweep_place
@@ -59,6 +61,8 @@ GOOD = {
     "settings": st.none() | st.dictionaries(st.sampled_from(own_names), plain, max_size=2),
     "dropout": st.none() | st.floats(),
     "frozen_embeddings": st.booleans(),
+    "companions": st.integers(-1, 9),
+    "task": st.sampled_from(["", "next-word", "label"]),
     "defenses": st.lists(defenses | st.just("sign"), max_size=2),
 }
 
@@ -109,7 +113,7 @@ def test_any_values_of_the_page_are_an_experiment_or_a_clear_refusal(data):
     own = [f for name in OWN_SETTINGS for f in settings_of(ATTACKS[name])]
     defended = [value for kind in DEFENSES.values() for value in (None, *settings_of(kind))]
     names = ["sentence", "labels", "model", "weights", "scale", "drawing", "attack", "knows", "seconds", "seed"]
-    names += ["dropout", "frozen_embeddings"]
+    names += [field.name for field in settings_of(Client)]
     picked = st.builds(lambda slice, layers: json.dumps({"slice": slice, "chosen": layers}), GOOD["slice"], junk)
     strategies = {
         **GOOD,

@@ -89,3 +89,22 @@ def test_only_families_know_their_names():
         if "victim" not in file.parts:
             found = names.findall(file.read_text(encoding="utf-8"))
             assert not found, f"{file.relative_to(ROOT)} names {found}"
+
+
+PYTHON = sorted([ROOT.parent / "app.py", *ROOT.rglob("*.py"), *(ROOT.parent / "tests").glob("*.py")])
+SKIPPED = "# fmt: " + "skip"
+
+
+def test_files_and_functions_are_short():
+    """Of the house: 250 lines a file, 40 a function."""
+    for file in (file for file in PYTHON if "tests" not in file.parts):
+        text = file.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= 250, f"{file.relative_to(ROOT.parent)} is long"
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                assert lines <= 40, f"{node.name} in {file.relative_to(ROOT.parent)} has {lines} lines"
+
+
+def test_the_formatter_decides():
+    assert sum(file.read_text(encoding="utf-8").count(SKIPPED) for file in PYTHON) < 15

@@ -9,7 +9,7 @@ import pytest
 from demo.screen.lessons import ASSETS, LINKS, PLACES, for_the_page, glossary, lessons, parts_of
 from demo.screen.recordings import RECORDINGS
 from demo.ui.controls import control_values, experiment_of
-from demo.ui.defense_controls import privacy_note
+from demo.ui.defense_controls import note_of
 from demo.ui.lessons_tab import experiment_for
 from demo.ui.limits import Limits
 
@@ -68,8 +68,8 @@ def test_what_lessons_say_of_recordings_is_what_they_show():
     assert ending("lesson-noise-strong")["frame"]["recover"] == 0
     assert ending("lesson-dlg")["frame"]["recover"] > 0
     assert ending("lesson-dlg")["frame"]["marks"].count("=") <= 1
-    assert privacy_note(True, 0.1, 1.0, 0.01, 1000, 1e-5).startswith("ε = 9.41e+03 at")
-    assert privacy_note(True, 1.0, 1.0, 0.01, 1000, 1e-5).startswith("ε = 2.1 at")
+    assert note_of("noise", True, 0.1, 1.0, 0.01, 1000, 1e-5).startswith("ε = 9.41e+03 at")
+    assert note_of("noise", True, 1.0, 1.0, 0.01, 1000, 1e-5).startswith("ε = 2.1 at")
     for name, cosine in (("lesson-noise-weak", "1.00"), ("lesson-noise-strong", "0.00")):
         start = json.loads((ASSETS / "recordings" / f"{name}.json").read_text(encoding="utf-8"))["messages"][0]["start"]
         assert f"keeps a cosine of {cosine} with the clean one" in start["exposed"]

@@ -26,7 +26,7 @@ TABS = ("attack", "map", "sweep")
 TOLD_BY = {
     "sentence": "sentence", "labels": "label", "model": "model", "weights": "weights", "slice": "slice",
     "layers": "layers", "attack": "attack", "knows_length": "knows", "knows_label": "knows", "seconds": "seconds",
-    "seed": "seed", "settings": "search.patience", "dropout": "dropout", "frozen_embeddings": "frozen",
+    "seed": "seed", "settings": "search.patience", "client": "companions",
     "defenses": "defenses", "steps": None, "device": None,
 }  # fmt: skip
 
@@ -47,6 +47,8 @@ CHANGES = [
     {"seed": 2**31 - 1},
     {"dropout": 0.15},
     {"frozen": True},
+    {"companions": 3},
+    {"model": "transformer", "companions": 1, "dropout": 0.3},
     {"defenses": list(DEFENSES)},
 ]
 

@@ -8,6 +8,7 @@ import torch
 
 from demo.attacker.attacks import Budget
 from demo.attacker.attacks.base import snapshot
+from demo.client.client import Client
 from demo.runs.engine import Experiment, run, scored, set_up
 from demo.screen.messages import BLANK, STARTS, Show, exposed, laid_out, marks, messages, place, title, verdict
 
@@ -179,7 +180,7 @@ def test_blanks_beyond_a_sentence_are_no_words(minilm):
 
 
 def test_masks_travel_as_the_attack_read_them(minilm):
-    experiment = Experiment(SENTENCE, slice="value", layers=(0,), dropout=None, device="cpu")
+    experiment = Experiment(SENTENCE, slice="value", layers=(0,), client=Client(dropout=None), device="cpu")
     case = set_up(experiment)
     told = [message for message in messages(experiment, case) if message["frame"]["step"]]  # a slow machine gets ready
     kept = list(run(experiment, case))[-1].snapshot.kept
@@ -212,7 +213,7 @@ def test_without_dropout_there_are_no_masks(told):
     ],
 )
 def test_certificates_through_dropout_say_what_they_prove(minilm, choice, headline, detail):
-    end = list(messages(Experiment(SENTENCE, dropout=0.1, device="cpu", **choice)))[-1]["end"]
+    end = list(messages(Experiment(SENTENCE, client=Client(dropout=0.1), device="cpu", **choice)))[-1]["end"]
     assert end["headline"].startswith(headline)
     assert detail in end["detail"]
     assert "7 of 7 tokens in place" in end["detail"]
@@ -227,11 +228,11 @@ def test_certificates_through_dropout_say_what_they_prove(minilm, choice, headli
     ],
 )
 def test_a_find_without_a_certificate_is_called_so(minilm, sentences, dropout, headline):
-    experiment = Experiment(sentences, slice="layer", attack="tag", dropout=dropout, device="cpu")
+    experiment = Experiment(sentences, slice="layer", attack="tag", client=Client(dropout=dropout), device="cpu")
     case, frame = guessed(experiment, *sentences.splitlines())
     assert verdict(frame, case, experiment)[0] == f"Recovered, but not certified: {headline}."
 
 
 def test_a_title_tells_how_the_client_trains(minilm):
-    experiment = Experiment(BATCH, slice="all", dropout=0.25, frozen_embeddings=True)
+    experiment = Experiment(BATCH, slice="all", client=Client(dropout=0.25, frozen_embeddings=True))
     assert title(experiment, minilm).endswith(" · everything · dropout 0.25 · embeddings frozen · batch of 2 · best")

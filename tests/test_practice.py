@@ -15,6 +15,7 @@ from demo.attacker.attacks.rows import rebuilt
 from demo.attacker.attacks.sentence_moves import combined, longer, reorderings, segments, shorter
 from demo.attacker.attacks.span import residuals
 from demo.attacker.certificate import certify
+from demo.client.client import Client
 from demo.client.defenses import Noise
 from demo.client.secret import Secret
 from demo.client.share import share
@@ -45,7 +46,9 @@ def test_robust_span_reads_through_dropout(minilm, leak_of, part, rate):
 
 
 def test_robust_span_finds_the_mask(minilm):
-    frames = list(run(Experiment(SENTENCE, slice="value", layers=(0,), dropout=0.2, device="cpu", seed=5)))
+    frames = list(
+        run(Experiment(SENTENCE, slice="value", layers=(0,), client=Client(dropout=0.2), device="cpu", seed=5))
+    )
     right = frames[-1].masks_right
     assert right.shape == (10,)  # [CLS] and [SEP] too
     assert right.min() > 0.97
@@ -189,7 +192,7 @@ def test_certified_takes_a_batch_apart(minilm, name, layers):
 
 def test_a_batch_is_matched_before_scoring(minilm):
     """The attack may find the sentences in any order; the frame shows them in the true one."""
-    frames = list(run(Experiment(BATCH, slice="all", frozen_embeddings=True, device="cpu")))
+    frames = list(run(Experiment(BATCH, slice="all", client=Client(frozen_embeddings=True), device="cpu")))
     assert frames[-1].text == BATCH
     assert frames[-1].scores.exact
     assert all(len(frame.snapshot.ids) >= 20 for frame in frames)
@@ -293,10 +296,10 @@ def test_reasons(tiny, leak_of):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"dropout": 0.5}, "dropout is 0.5: give a rate from 0 to 0.4"),
+        ({"client": Client(dropout=0.5)}, "dropout is 0.5: give a rate from 0 to 0.4"),
         ({"sentence": "\n".join(["one two"] * 9)}, "9 sentences: give 1 to 8"),
         ({"labels": (1, 0)}, "2 labels for 1 sentences"),
-        ({"slice": "embeddings", "frozen_embeddings": True}, "embeddings are frozen"),
+        ({"slice": "embeddings", "client": Client(frozen_embeddings=True)}, "embeddings are frozen"),
     ],
 )
 def test_errors_name_the_input(minilm, change, message):

@@ -1,9 +1,11 @@
 import json
 
 import pytest
+from pydantic import ValidationError
 
 from demo.screen.messages import messages, title
-from demo.screen.recordings import FOLDER, FORMAT, RECORDINGS, VERSION, recorded
+from demo.screen.recording_format import FORMAT, SHAPES, VERSION, Recording, script
+from demo.screen.recordings import FOLDER, RECORDINGS, recorded
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -32,3 +34,41 @@ def test_a_recording_says_start_once_and_loses_nothing(minilm):
     assert [message["frame"] for message in kept] == [message["frame"] for message in told]
     assert [n for n, message in enumerate(kept) if "start" in message] == [0]
     assert kept[-1]["end"] == told[-1]["end"]
+
+
+def plain(name):
+    return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def test_the_browser_checks_by_the_same_shapes():
+    """`python -m demo.screen.recording_format` writes them."""
+    assert SHAPES.read_text(encoding="utf-8") == script()
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_the_format_knows_every_field_that_is_told(name):
+    file = plain(name)
+    assert Recording.model_validate_json(json.dumps(file)).model_dump(mode="json", exclude_unset=True) == file
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("tokens", list(range(9))),
+        ("stage", {"toString": 1}),
+        ("points", [[0, 0]] * 9),
+        ("points", [[1e300, 0, 0]] * 9),
+        ("marks", "<b>======"),
+        ("masks", ["%%%%"] * 9),
+        ("tokens", ["x" * 300] * 9),
+        ("recover", True),
+        ("n", "1"),
+        ("objective", float("nan")),
+    ],
+)
+def test_what_the_browser_would_refuse_is_refused(field, value):
+    file = plain("lesson-dropout")
+    file["messages"][3]["frame"][field] = value
+    with pytest.raises(ValidationError) as problem:
+        Recording.model_validate_json(json.dumps(file))
+    assert problem.value.errors()[0]["loc"][:4] == ("messages", 3, "frame", field)

@@ -6,14 +6,15 @@ import random
 import pytest
 import torch
 
+from demo.runs.engine import Experiment
 from demo.runs.metrics import score
 from demo.screen.messages import marks
-from demo.ui.choices import PRESETS, experiment_from
-from demo.ui.components import drawing_of
+from demo.ui.choices import PRESETS, check_batch
+from demo.ui.drawing import drawing_of
 from demo.ui.limits import Limits
 from demo.ui.notes import described, sentence_note
 from demo.victim import models
-from demo.victim.models import KEPT, load
+from demo.victim.models import KEPT, load, outline
 from demo.victim.slices import all_pieces, count
 
 FOLDER = models.pretrained_folder("minilm")
@@ -87,16 +88,15 @@ def test_before_it_is_fetched_it_can_be_chosen_and_counted(monkeypatch):
         "SmolLM2-135M-Instruct is fetched once, when its first"
     )
     assert "331,776 of 134.5 M" in drawing_of("smollm2", "query", [3])
-    experiment = asked_of(limits, SENTENCE)
-    assert (experiment.model, experiment.layers) == ("smollm2", (3,))
-    assert described(experiment)["truth"] == []
+    assert described(Experiment(SENTENCE, model="smollm2"))["truth"] == []
+    assert len(check_batch(limits, outline("smollm2"), SENTENCE)) == 1  # it may be attacked
     with pytest.raises(ValueError, match="has 99 tokens: this page takes at most 64"):
-        asked_of(limits, "word " * 99)
+        check_batch(limits, outline("smollm2"), "word " * 99)
 
 
 def test_once_it_is_there_its_tokens_are_counted():
     assert sentence_note(Limits(), "smollm2", SENTENCE).startswith("9 tokens (words or pieces of words).")
-    assert described(asked_of(Limits(), SENTENCE))["truth"][1] == "·patient"
+    assert described(Experiment(SENTENCE, model="smollm2"))["truth"][1] == "·patient"
 
 
 def test_another_models_block_is_no_longer_picked():
@@ -111,8 +111,3 @@ def test_it_goes_when_another_is_chosen():
     assert not [key for key in KEPT.things if key[0] == "smollm2"]
     ids = random.Random(0).sample(range(17, 49152), 5)
     assert load("smollm2", device="cpu").words[ids].abs().sum() > 0
-
-
-def asked_of(limits, sentence):
-    values = (limits, sentence, [0], "smollm2", None, 0.02, "query", [3], "best", True, True, 5, 0, {}, None, False, {})
-    return experiment_from(*values)

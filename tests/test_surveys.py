@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from demo.client.client import Client
 from demo.client.defenses import Noise, Prune, Round
 from demo.runs.engine import Experiment
 from demo.runs.surveys import STRENGTHS, Reading, cells, survey, sweep
@@ -13,6 +14,7 @@ from demo.ui.limits import Limits
 from demo.ui.survey_tabs import map_place, picked_in, sweep_place
 
 BASE = Experiment("two dogs bark", slice="query", layers=(0,), seconds=5)
+DROPPING = Client(dropout=0.1)
 DEFENDED = (Noise(1e-3, delta=1e-6), Prune(0.5))
 
 
@@ -63,9 +65,10 @@ def test_reports_hold_all_that_is_known(minilm):
     ("experiments", "of_place"),
     [
         (list(cells(replace(BASE, attack="search", settings=(("words", 99),), defenses=DEFENDED))), map_place),
-        (list(sweep(replace(BASE, layers=(0, 3), labels=(0, 1), dropout=0.1), "noise", (1e-6, 0.5))), sweep_place),
+        (list(sweep(replace(BASE, layers=(0, 3), labels=(0, 1), client=DROPPING), "noise", (1e-6, 0.5))), sweep_place),
+        (list(sweep(replace(BASE, client=DROPPING), "companions", (1, 7))), sweep_place),
     ],
-)  # fmt: skip
+)
 def test_a_picked_place_is_the_experiment_that_was_made_there(experiments, of_place):
     """Through the page's own controls: whatever else was changed meanwhile, it is that experiment again."""
     told = asked(experiments[0])

@@ -9,7 +9,6 @@ from demo.bench import rows as results
 from demo.bench.benchmark import main
 from demo.bench.paper_tables import TABLES, Line, Table
 from demo.bench.sentences import read
-from demo.client.defenses import Noise, Prune, Round
 
 
 @pytest.fixture
@@ -50,7 +49,7 @@ def test_what_was_not_made_is_empty(house):
 
 
 def test_noise_is_told_with_its_privacy(house, monkeypatch):
-    monkeypatch.setitem(defense_tables.STUDIES, "dp", (Noise(1e-7), Noise(1.0)))
+    monkeypatch.setitem(defense_tables.STUDIES, "dp", ("noise=1e-7", "noise=1"))
     monkeypatch.setattr(defense_tables, "EXPOSED", (("value", (0,)),))
     defense_tables.make("dp", read(house / "cola_dev.tsv")[:1], 4, str(house / "dp.jsonl"))
     header, (weak, strong) = paper_tables.read("dp")
@@ -61,7 +60,7 @@ def test_noise_is_told_with_its_privacy(house, monkeypatch):
 
 
 def test_other_defenses_are_told_with_their_cost(house, monkeypatch, capsys):
-    monkeypatch.setitem(defense_tables.STUDIES, "defenses", (Prune(0.5), Round("fp16")))
+    monkeypatch.setitem(defense_tables.STUDIES, "defenses", ("prune=0.5", "round=fp16"))
     monkeypatch.setattr(defense_tables, "EXPOSED", (("value", (0,)),))
     command = ["defenses", "--sentences", str(house / "cola_dev.tsv"), "--limit", "1", "--seconds", "4"]
     assert main([*command, "--out", str(house / "defenses.jsonl")]) == 0

@@ -11,6 +11,7 @@ from demo.attacker.attacks.objectives import NATS, OBJECTIVES, SPAN, VECTOR
 from demo.attacker.certificate import Certificate
 from demo.bench.calibration import Words, diet, fitted, reliability
 from demo.bench.sentences import Example
+from demo.client.client import Client
 from demo.client.defenses import parse
 from demo.runs.engine import Experiment, scored, set_up
 from demo.screen.messages import Show, messages
@@ -33,7 +34,7 @@ def shown(experiment, guess, **what):
 
 @pytest.fixture
 def averaged():
-    return Experiment(SENTENCE, slice="value", layers=(0,), defenses=(parse("average=2"),))
+    return Experiment(SENTENCE, slice="value", layers=(0,), client=Client(companions=1))
 
 
 def wrong(ids):

@@ -35,6 +35,7 @@ class Toy(Anatomy):
     TABLES: ClassVar[Mapping[str, str]] = {"word": "table", "position": "order"}
     HEAD: ClassVar[Mapping[str, str]] = {"output": "output"}
     ADDED = ("position",)
+    tasks = ("next-word",)
     labels, both_ways, longest, dropout = 0, False, 64, 0.1
 
     def __init__(self, config: dict[str, int]) -> None:

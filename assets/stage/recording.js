@@ -1,14 +1,12 @@
 /* A recording: one run as a file, the same that demo/screen/recordings.py writes. Files come from anybody, so what
-   is read is checked field by field and built anew; nothing else of the file is kept. */
+   is read is checked field by field and built anew; nothing else of the file is kept. The shapes, which say what a
+   field may hold, are made from demo/screen/recording_format.py. */
+
+import { FRAMES, SHAPES } from "./shapes.js";
 
 export const FORMAT = "leakscope-run",
   VERSION = 1;
 export const MOST_BYTES = 32e6;
-const FRAMES = 5000,
-  TOKENS = 600,
-  WORDS = 1000,
-  LETTERS = 200,
-  TEXT = 2000;
 
 export class Damaged extends Error {}
 
@@ -49,78 +47,60 @@ export function read(text) {
 export const tooLarge = (bytes) =>
   `the file has ${Math.ceil(bytes / 1e6)} MB: a recording may have ${MOST_BYTES / 1e6}`;
 
-/* What a field may hold, in words for people. */
-const field = (words, test) => ({ words, test });
-const optional = (kind) => ({ ...kind, optional: true });
-const number = field("a number", (value) => Number.isFinite(value) && Math.abs(value) < 1e12);
-const natural = field("a whole number", (value) => Number.isSafeInteger(value) && value >= 0);
-const percent = field("a number from 0 to 100", (value) => Number.isFinite(value) && value >= 0 && value <= 100);
-const truth = field("true or false", (value) => typeof value === "boolean");
-const text = (most) =>
-  field(`a text of at most ${most} letters`, (value) => typeof value === "string" && value.length <= most);
-const list = (each, most) =>
-  field(
-    `a list of at most ${most}, each ${each.words}`,
-    (value) => Array.isArray(value) && value.length <= most && value.every(each.test),
-  );
-const point = field("three numbers", (value) => Array.isArray(value) && value.length === 3 && value.every(number.test));
-const known = field(
-  "a word and three numbers",
-  (value) => Array.isArray(value) && text(LETTERS).test(value[0]) && point.test(value.slice(1)),
-);
-const bits = field(
-  "base64",
-  (value) =>
-    typeof value === "string" && value.length <= TEXT && /^[A-Za-z0-9+/]*={0,2}$/.test(value) && value.length % 4 === 0,
-);
-const marks = field(
-  "made of = ~ x",
-  (value) => typeof value === "string" && value.length <= TOKENS && /^[=~x]*$/.test(value),
-);
-const maybe = (kind) => field(`${kind.words} or null`, (value) => value === null || kind.test(value));
-const of = (shape) => ({ shape, words: "an object" });
-const each = (shape) => ({ each: shape, words: "a list of objects" });
+/* A JSON schema of a field -> how it is tested, in words for people too. */
+function kindOf(schema) {
+  if (schema.$ref) return { shape: shapeOf(schema.$ref.split("/").at(-1)), nullable: schema.nullable };
+  if (schema.items?.$ref) return { each: shapeOf(schema.items.$ref.split("/").at(-1)), most: schema.maxItems };
+  const { words, test } = TYPES[schema.type](schema);
+  const told = schema.description ?? words;
+  if (!schema.nullable) return { words: told, test };
+  return { words: `${told} or null`, test: (value) => value === null || test(value) };
+}
 
-const START = {
-  title: text(TEXT),
-  attack: text(LETTERS),
-  device: text(LETTERS),
-  exposed: text(TEXT),
-  budget: number,
-  recorded: truth,
-  truth: list(text(LETTERS), TOKENS),
-  breaks: list(natural, TOKENS),
-  truth_points: list(point, TOKENS),
-  background: list(known, WORDS),
-  variance: list(percent, 3),
-  whose: optional(list(text(LETTERS), TOKENS)),
-  unreadable: optional(text(LETTERS)),
-  objectives: optional(
-    each({ name: text(LETTERS), title: text(LETTERS), about: text(TEXT), log: truth, goal: optional(number) }),
-  ),
+function shapeOf(name) {
+  const { required, properties } = SHAPES[name];
+  return Object.fromEntries(
+    Object.entries(properties).map(([field, schema]) => [
+      field,
+      { ...kindOf(schema), optional: !required.includes(field) },
+    ]),
+  );
+}
+
+const within = (value, { minimum = -Infinity, maximum = Infinity }) => value >= minimum && value <= maximum;
+const TYPES = {
+  boolean: () => ({ words: "true or false", test: (value) => typeof value === "boolean" }),
+  integer: (schema) => ({
+    words: "a whole number",
+    test: (value) => Number.isSafeInteger(value) && within(value, schema),
+  }),
+  number: (schema) => ({
+    words: schema.maximum === 100 ? "a number from 0 to 100" : "a number",
+    test: (value) => Number.isFinite(value) && within(value, schema),
+  }),
+  string: ({ maxLength, pattern = "" }) => {
+    const right = new RegExp(pattern);
+    return {
+      words: `a text of at most ${maxLength} letters`,
+      test: (value) => typeof value === "string" && value.length <= maxLength && right.test(value),
+    };
+  },
+  array: ({ items, prefixItems, minItems = 0, maxItems }) => {
+    const kinds = prefixItems?.map(kindOf),
+      every = items && kindOf(items);
+    return {
+      words: `a list of at most ${maxItems}, each ${every?.words}`,
+      test: (value) =>
+        Array.isArray(value) &&
+        value.length >= minItems &&
+        value.length <= maxItems &&
+        value.every((one, n) => (kinds?.[n] ?? every).test(one)),
+    };
+  },
 };
-const CANDIDATES = { place: natural, words: list(text(LETTERS), WORDS), distances: list(number, WORDS) };
-const FRAME = {
-  n: natural,
-  step: natural,
-  seconds: number,
-  left: number,
-  tokens: list(text(LETTERS), TOKENS),
-  marks,
-  sure: list(percent, TOKENS),
-  others: list(text(TEXT), TOKENS),
-  points: list(point, TOKENS),
-  objective: maybe(number),
-  recover: percent,
-  rouge1: percent,
-  rougeL: percent,
-  stage: text(TEXT),
-  meaning: optional(text(LETTERS)),
-  candidates: optional(of(CANDIDATES)),
-  masks: optional(list(bits, TOKENS)),
-  masks_right: optional(list(percent, TOKENS)),
-};
-const END = { headline: text(TEXT), detail: optional(text(TEXT)), certified: optional(truth), exact: optional(truth) };
+const START = shapeOf("Start"),
+  FRAME = shapeOf("Frame"),
+  END = shapeOf("End");
 
 function rebuilt(value, shape, where) {
   if (value === null || typeof value !== "object" || Array.isArray(value))
@@ -128,8 +108,8 @@ function rebuilt(value, shape, where) {
   const whole = {};
   for (const [name, kind] of Object.entries(shape)) {
     const given = Object.hasOwn(value, name) ? value[name] : undefined;
-    if (given === undefined && kind.optional) continue;
-    if (kind.each) whole[name] = several(given, kind.each, `${where}, ${name}`);
+    if (kind.optional && (given === undefined || (given === null && kind.nullable))) continue;
+    if (kind.each) whole[name] = several(given, kind, `${where}, ${name}`);
     else if (kind.shape) whole[name] = rebuilt(given, kind.shape, `${where}, ${name}`);
     else if (kind.test(given)) whole[name] = given;
     else throw new Damaged(`the recording is damaged: ${name} of ${where} is not ${kind.words}`);
@@ -137,10 +117,10 @@ function rebuilt(value, shape, where) {
   return whole;
 }
 
-function several(value, shape, where) {
-  if (!Array.isArray(value) || value.length > WORDS)
-    throw new Damaged(`the recording is damaged: ${where} is not a list of at most ${WORDS}`);
-  return value.map((one) => rebuilt(one, shape, where));
+function several(value, { each, most }, where) {
+  if (!Array.isArray(value) || value.length > most)
+    throw new Damaged(`the recording is damaged: ${where} is not a list of at most ${most}`);
+  return value.map((one) => rebuilt(one, each, where));
 }
 
 /* The lists of a frame belong together, and frames come one after the other. */

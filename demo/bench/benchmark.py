@@ -10,6 +10,7 @@ python -m demo.benchmark tables --data FOLDER --only tag2,tag4 --out tables.json
 python -m demo.benchmark dp --sentences FILE --out dp.jsonl
 python -m demo.benchmark defenses --sentences FILE --out defenses.jsonl
 python -m demo.benchmark calibration --sentences FILE
+python -m demo.benchmark document
 """
 
 import argparse
@@ -20,15 +21,17 @@ from pathlib import Path
 
 from demo.attacker.attacks import ATTACKS
 from demo.attacker.attacks.chances import CURVES
-from demo.bench import calibration, defense_tables, paper_tables, sentences
+from demo.bench import calibration, defense_tables, documents, paper_tables, sentences
 from demo.bench.options import parser
 from demo.bench.our_claims import CLAIMS, table
 from demo.bench.rows import Row, batches, measure, summary
 from demo.bench.speed import compare
 from demo.bench.stream import measure as measure_stream
+from demo.client.client import Client, of_client, with_text
 from demo.client.defenses import parse as parse_defense
 from demo.runs.engine import Experiment
 from demo.runs.surveys import cells, sweep
+from demo.settings import settings_of
 from demo.victim.models import Weights, load
 
 
@@ -55,7 +58,10 @@ def each(experiments: Iterable[Experiment], options: argparse.Namespace) -> list
 def asked(options: argparse.Namespace) -> Experiment:
     """The experiment that the options describe, for any sentence."""
     weights = Weights(options.weights, options.scale, options.seed) if options.weights else None
-    defenses = tuple(parse_defense(text) for text in options.defense) if isinstance(options.defense, list) else ()
+    texts = options.defense if isinstance(options.defense, list) else []
+    client = Client(**{field.name: getattr(options, field.name) for field in settings_of(Client)})
+    for text in filter(of_client, texts):
+        client = with_text(client, text)
     return Experiment(
         "",
         model=options.model,
@@ -69,9 +75,8 @@ def asked(options: argparse.Namespace) -> Experiment:
         steps=options.steps,
         seed=options.seed,
         device=options.device,
-        dropout=options.dropout,
-        frozen_embeddings=options.frozen_embeddings,
-        defenses=defenses,
+        client=client,
+        defenses=tuple(parse_defense(text) for text in texts if not of_client(text)),
         settings=settings_from(options.set, options.attack),
     )
 
@@ -138,6 +143,12 @@ def study_command(options: argparse.Namespace) -> None:
     print(markdown(defense_tables.make(options.command, examples, options.seconds, options.out)))
 
 
+def document_command(options: argparse.Namespace) -> None:
+    """The document with the tables as they are in assets/results."""
+    text = documents.DOCUMENT.read_text(encoding="utf-8")
+    documents.DOCUMENT.write_text(documents.updated(text), encoding="utf-8")
+
+
 def calibration_command(options: argparse.Namespace) -> None:
     """The curves that half of the runs ask for, and what they and those in use are worth on the other half."""
     examples = sentences.read(options.sentences, min_words=3, max_words=12)
@@ -162,7 +173,7 @@ def named(only: str | None, known: Iterable[str], what: str) -> list[str]:
 
 def markdown(path: Path) -> str:
     header, rows = paper_tables.read(path.stem)
-    return "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows])
+    return documents.markdown([header, *rows])
 
 
 def speed_command(options: argparse.Namespace) -> None:
@@ -203,6 +214,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "dp": study_command,
     "defenses": study_command,
     "calibration": calibration_command,
+    "document": document_command,
 }
 
 

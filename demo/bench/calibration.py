@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from demo.attacker.attacks.chances import USUAL, Curve, fits, on_curve
 from demo.bench.sentences import Example
+from demo.client.client import Client
 from demo.client.defenses import parse
 from demo.runs.engine import Case, Experiment, Frame, run, set_up
 
@@ -70,7 +71,7 @@ def diet(examples: Sequence[Example], count: int, seconds: float, seed: int = 0)
                 attack=chance.choice(ATTACKS),
                 seconds=seconds,
                 seed=chance.randrange(100),
-                dropout=chance.choice(DROPOUT),
+                client=Client(dropout=chance.choice(DROPOUT)),
                 defenses=tuple(map(parse, chance.choice(DEFENSES))),
             )
         )

@@ -1,12 +1,15 @@
 """The command line of `python -m demo.benchmark`: what each command takes."""
 
 import argparse
+from dataclasses import Field
 from typing import Any
 
 from demo.attacker.attacks import ATTACKS, current
 from demo.bench.our_claims import CLAIMS
 from demo.bench.paper_tables import TABLES
-from demo.client.defenses import DEFENSES
+from demo.client.client import WERE_DEFENSES, Client
+from demo.runs.surveys import STRENGTHS
+from demo.settings import read, settings_of
 from demo.victim.models import MODELS
 from demo.victim.slices import SLICES
 
@@ -47,12 +50,34 @@ def _of_many_runs(common: argparse.ArgumentParser) -> argparse.ArgumentParser:
     many.add_argument("--seed", type=int, default=0)
     many.add_argument("--unknown-length", action="store_true", help="the attacker is not told the length")
     many.add_argument("--unknown-label", action="store_true", help="the attacker is not told the label")
-    many.add_argument("--dropout", type=_rate, default=0.0, help="the client's rate, 0 to 0.4, or own: the model's")
-    many.add_argument("--frozen-embeddings", action="store_true", help="the client does not train its embeddings")
+    for field in settings_of(Client):
+        _add_field(many, field)
     many.add_argument("--batch", type=_positive, default=1, help="sentences in one gradient, 1 to 8")
     many.add_argument("--set", action="append", default=[], help="change the attack, e.g. masks=false")
     many.add_argument("--out", help="append the results here too; rows already there are not measured again")
     return many
+
+
+def _add_field(many: argparse.ArgumentParser, field: Field) -> None:
+    """An option for one of the client's fields: --frozen-embeddings, --dropout 0.1, --task label."""
+    told, name = field.metadata, f"--{field.name.replace('_', '-')}"
+    if isinstance(field.default, bool):
+        many.add_argument(name, action="store_true", help=told["help"])
+        return
+    if told["choices"]:
+        many.add_argument(name, choices=list(filter(None, told["choices"])), default=field.default, help=told["help"])
+        return
+    unset = f", or {told['unset']}: the model's" if told["unset"] else ""
+    bounds = f"{told['low']:g} to {told['high']:g}{unset}"
+
+    def value(text: str) -> Any:
+        try:
+            return read(field, text)
+        except ValueError:
+            kind = "whole number" if isinstance(field.default, int) else "rate" if told["high"] <= 1 else "number"
+            raise argparse.ArgumentTypeError(f"{text!r} is not a {kind} from {bounds}") from None
+
+    many.add_argument(name, type=value, default=field.default, help=f"{told['help']}: {bounds}")
 
 
 def _add_attacks(commands: Any, many: argparse.ArgumentParser) -> None:
@@ -66,7 +91,7 @@ def _add_attacks(commands: Any, many: argparse.ArgumentParser) -> None:
     attack.add_argument("--defense", **defend)
 
     sweeping = commands.add_parser("sweep", parents=[many], help="the same under one defense, from weak to strong")
-    sweeping.add_argument("--defense", choices=[name for name in DEFENSES if name != "sign"], required=True)
+    sweeping.add_argument("--defense", choices=[*STRENGTHS, *WERE_DEFENSES], required=True)
     sweeping.add_argument("--strengths", required=True, help="e.g. 1e-6,1e-4,1e-2")
 
     leaks = commands.add_parser(
@@ -110,6 +135,8 @@ def _add_studies(commands: Any) -> None:
     calibration.add_argument("--seconds", type=float, default=6, help="for each")
     calibration.add_argument("--seed", type=int, default=0, help="of the sentences and places drawn")
 
+    commands.add_parser("document", help="write the measured tables into assets/docs/results.md")
+
     told = {"dp": "how much noise stops the leak", "defenses": "what stops the leak besides noise"}
     for name, words in told.items():
         study = commands.add_parser(name, help=f"{words}, into assets/results/{name}.csv")
@@ -124,15 +151,6 @@ def _layers(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a layer, nor a list like 0,3") from None
-
-
-def _rate(text: str) -> float | None:
-    if text == "own":
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a rate like 0.1, nor own") from None
 
 
 def _positive(text: str) -> int:

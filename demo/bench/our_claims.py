@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from demo.client.client import Client
 from demo.runs.engine import Experiment
 from demo.victim.models import Weights
 
@@ -79,20 +80,32 @@ CLAIMS = {
     ),
     "dropout": Claim(
         "Robust span check through dropout",
-        tuple(_on(part, 0, attack="robust-span", dropout=p) for part in _SPAN_PARTS for p in (0.1, 0.2, 0.3, 0.4)),
+        tuple(
+            _on(part, 0, attack="robust-span", client=Client(dropout=p))
+            for part in _SPAN_PARTS
+            for p in (0.1, 0.2, 0.3, 0.4)
+        ),
         sentences=30,
         by=_dropped,
     ),
     "dropout-deep": Claim(
         "The search through dropout, in deeper layers",
-        tuple(_on(part, k, dropout=rate) for part, k in (("layer", 3), ("query", 2)) for rate in (0.1, 0.3)),
+        tuple(
+            _on(part, k, client=Client(dropout=rate)) for part, k in (("layer", 3), ("query", 2)) for rate in (0.1, 0.3)
+        ),
         sentences=10,
         by=_dropped,
     ),
     "grab": Claim(
         "GRAB on everything but the frozen embeddings",
         tuple(
-            _on("all", attack="grab", seconds=120, dropout=rate, frozen_embeddings=True, settings=settings)
+            _on(
+                "all",
+                attack="grab",
+                seconds=120,
+                client=Client(dropout=rate, frozen_embeddings=True),
+                settings=settings,
+            )
             for rate in (0.1, 0.3)
             for settings in ((), (("start", "noise"),), (("start", "noise"), ("masks", False)))
         ),
@@ -102,7 +115,7 @@ CLAIMS = {
     "grab-parts": Claim(
         "GRAB on one layer, and on one matrix",
         tuple(
-            _on(part, k, attack="grab", seconds=120, dropout=rate)
+            _on(part, k, attack="grab", seconds=120, client=Client(dropout=rate))
             for part, k in (("layer", 3), ("query", 2))
             for rate in (0.1, 0.3)
         ),

@@ -15,6 +15,7 @@ from pathlib import Path
 from demo.bench.rows import Row, batches, measure
 from demo.bench.sentences import Example
 from demo.bench.sentences import read as read_sentences
+from demo.client.client import Client
 from demo.runs.engine import Experiment
 from demo.victim.models import Weights, unavailable
 
@@ -160,8 +161,8 @@ TABLES = {
             Line(f"{title}, dropout {rate}", figures, experiment)
             for rate, figures in ((0.1, (87.7, 76.9)), (0.2, (86.5, 61.2)), (0.3, (82.5, 55.6)), (0.4, (65.1, 38.0)))
             for title, experiment in (
-                ("all", _minilm("all", dropout=rate, frozen_embeddings=True)),
-                ("value 0", _minilm("value", 0, dropout=rate)),
+                ("all", _minilm("all", client=Client(dropout=rate, frozen_embeddings=True))),
+                ("value 0", _minilm("value", 0, client=Client(dropout=rate))),
             )
         ),
         attacks=(("best", "best"),),

@@ -12,6 +12,7 @@ from typing import TextIO
 from tqdm import tqdm
 
 from demo.bench.sentences import Example
+from demo.client.client import changes_in, of_client
 from demo.client.defenses import told_of
 from demo.runs.engine import Case, Experiment, run, set_up
 from demo.victim.models import MODELS, Weights
@@ -64,8 +65,7 @@ def describe(experiment: Experiment) -> Row:
         "seed": experiment.seed,
         "labels": list(experiment.labels),
         "batch": max(1, len(experiment.sentences)),
-        "dropout": experiment.dropout,
-        "frozen_embeddings": experiment.frozen_embeddings,
+        **asdict(experiment.client),
         "defenses": [told_of(defense) for defense in experiment.defenses],
         "settings": [list(setting) for setting in experiment.settings],
         "knows": [name for name in ("length", "label") if getattr(experiment, f"knows_{name}")],
@@ -115,8 +115,12 @@ def batches(base: Experiment, examples: Sequence[Example], size: int) -> list[Ex
 
 
 def _key(row: Row) -> str:
-    names = (*describe(Experiment("")), "sentence")
-    return json.dumps([row.get(name) for name in names])
+    """Of rows from before a client's field was there, too."""
+    plain = {**describe(Experiment("")), "sentence": ""}
+    told: Row = {**plain, **row, "defenses": []}
+    for text in row.get("defenses", ()):  # type: ignore[attr-defined]
+        told |= changes_in(text) if of_client(text) else {"defenses": [*told["defenses"], text]}  # type: ignore[misc]
+    return json.dumps([told[name] for name in plain])
 
 
 def _written(out: str | None) -> Iterable[Row]:

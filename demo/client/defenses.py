@@ -27,6 +27,7 @@ class Noise(Defense):
     about: ClassVar = "Differential privacy: every example is clipped to a length, and Gaussian noise is added."
     whole: ClassVar = True
     drawn: ClassVar = True
+    strengths: ClassVar = (1e-7, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 1e-2, 0.1)
     noise_multiplier: float = setting(1e-3, "noise, as a multiple of the clipping norm", 0.0, 10.0)
     max_grad_norm: float = setting(1.0, "each example's gradient is clipped to this length", 1e-3, 1e3)
     sampling_rate: float = setting(0.01, "share of the data in a batch, for the privacy that it buys", 1e-6, 1.0)
@@ -57,6 +58,16 @@ class Noise(Defense):
         """The privacy that all the steps together buy, by Opacus' Rényi accountant; infinite where it is none."""
         return _epsilon(self.noise_multiplier, self.sampling_rate, self.steps, self.delta)
 
+    @property
+    def note(self) -> str:
+        """The privacy in the words of differential privacy."""
+        given = (
+            f"at δ = {self.delta:g}, for q = {self.sampling_rate:g}, {self.steps:,} steps (Opacus' Rényi accountant)"
+        )
+        if math.isinf(self.epsilon):
+            return f"No privacy guarantee (ε above 10⁶) {given}."
+        return f"ε = {self.epsilon:,.3g} {given}."
+
 
 @dataclass(frozen=True)
 class Prune(Defense):
@@ -64,6 +75,7 @@ class Prune(Defense):
 
     about: ClassVar = "Keeps only the largest numbers of each tensor; the others are sent as zero."
     sparse: ClassVar = True
+    strengths: ClassVar = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
     dropped: float = setting(0.9, "share of the numbers that is dropped", 0.0, 0.9999)
 
     def cover(self, gradient: Gradient, batch: int, generator: torch.Generator) -> Gradient:
@@ -77,6 +89,7 @@ class Mask(Defense):
     about: ClassVar = "Sends a random part of the numbers; the others are sent as zero."
     drawn: ClassVar = True
     sparse: ClassVar = True
+    strengths: ClassVar = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99)
     dropped: float = setting(0.5, "share of the numbers that is dropped", 0.0, 0.9999)
 
     def cover(self, gradient: Gradient, batch: int, generator: torch.Generator) -> Gradient:
@@ -91,6 +104,7 @@ class Round(Defense):
     """Fewer bits: half precision, or 8-bit whole numbers scaled to each tensor's largest."""
 
     about: ClassVar = "Sends the numbers with fewer bits."
+    strengths: ClassVar = ("fp16", "int8")
     kind: str = setting("fp16", "half precision, or 8-bit whole numbers", choices=("fp16", "int8"))
 
     @property
@@ -119,25 +133,12 @@ class Sign(Defense):
         return {name: value.sign() for name, value in gradient.items()}
 
 
-@dataclass(frozen=True)
-class Average(Defense):
-    """Secure aggregation, ideally: of several clients' gradients only the mean is ever seen (`demo.client.share`)."""
-
-    about: ClassVar = "Only the mean over several clients is seen; the others' sentences are of our own making."
-    clients: int = setting(4, "clients in the mean, each with one sentence", 1, 8)
-
-    @property
-    def companions(self) -> int:
-        return self.clients - 1
-
-
 DEFENSES: dict[str, type[Defense]] = {
     "noise": Noise,
     "prune": Prune,
     "mask": Mask,
     "round": Round,
     "sign": Sign,
-    "average": Average,
 }
 
 
@@ -181,10 +182,9 @@ def parse(text: str) -> Defense:
     strength: Any = value
     if not first.metadata["choices"]:
         try:
-            strength = type(strength_of(default))(value)
+            strength = float(value)
         except ValueError:
-            kind = "whole number" if isinstance(strength_of(default), int) else "number"
-            raise ValueError(f"the strength of {name} is {value!r}: give a {kind}") from None
+            raise ValueError(f"the strength of {name} is {value!r}: give a number") from None
     return with_settings(default, name, [(first.name, strength)])
 
 

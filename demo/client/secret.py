@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from demo.victim.anatomy import Anatomy, Masks
-from demo.victim.gradients import Defense
 from demo.victim.model import Model
 
 MOST_DROPOUT = 0.4
@@ -54,9 +53,8 @@ class Secret:
         return torch.cat(self.sentences)
 
 
-def among_strangers(model: Model, secret: Secret, defenses: Sequence[Defense], seed: int) -> Secret:
-    """The batch of all clients whose gradients are averaged: ours, and others' drawn from the seed."""
-    others = sum(defense.companions for defense in defenses)
+def among_strangers(model: Model, secret: Secret, others: int, seed: int) -> Secret:
+    """The batch of all clients whose gradients are averaged: ours, and so many others' drawn from the seed."""
     if not others:
         return secret
     if len(secret.sentences) > 1 or others >= MOST_SENTENCES:

@@ -20,13 +20,14 @@ def share(
     label: bool = True,
     defenses: Sequence[Defense] = (),
     seed: int = 0,
+    companions: int = 0,
 ) -> Leak:
     """What the client sends: the chosen pieces, and whether the attacker is told the lengths and the labels.
 
-    Where clients are averaged, the leak is that of a batch in which our sentence is the first.
+    Among companions, the leak is that of a batch in which our sentence is the first.
     """
-    secret = among_strangers(model, secret, defenses, seed)
-    if not defenses:
+    secret = among_strangers(model, secret, companions, seed)
+    if not defenses and not companions:
         gradient = gradient_of(model, secret.sentences, secret.labels, pieces, secret.masks)
     else:
         examples = examples_of(model, secret.sentences, secret.labels, pieces, defenses, secret.masks)

@@ -16,6 +16,7 @@ from demo.attacker.attacks import ATTACKS, Attack, Budget, Snapshot, current
 from demo.attacker.attacks.base import snapshot, weighed
 from demo.attacker.evidence import nats_of
 from demo.attacker.leak import Leak
+from demo.client.client import PLAIN, Client
 from demo.client.secret import Secret, among_strangers
 from demo.client.share import share
 from demo.runs.metrics import Scores, mask_accuracy, matched, score_each, together
@@ -48,8 +49,7 @@ class Experiment:
     seed: int = 0
     device: str | None = None
     settings: tuple[tuple[str, float | str | bool], ...] = ()  # changes to the attack's own fields
-    dropout: float | None = 0.0  # the client's rate in train mode; None: the model's own
-    frozen_embeddings: bool = False  # the client does not train its embeddings, so their gradient is not shared
+    client: Client = PLAIN  # how it trains
     defenses: tuple[Defense, ...] = ()  # what the client does to its gradient before it shares it, in this order
 
     def __post_init__(self) -> None:
@@ -58,6 +58,11 @@ class Experiment:
     @property
     def sentences(self) -> tuple[str, ...]:
         return tuple(line.strip() for line in self.sentence.splitlines() if line.strip())
+
+    @property
+    def covered(self) -> bool:
+        """Whether what is shared is another gradient than that of the client's own sentences."""
+        return bool(self.defenses or self.client.companions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,16 +124,17 @@ def set_up(experiment: Experiment) -> Case:
     if experiment.seconds <= 0 or experiment.steps < 1:
         raise ValueError("the budget is empty: give more than 0 seconds and at least 1 step")
     tick("loading the model")
-    model = load(experiment.model, experiment.weights, experiment.device)
+    client = experiment.client
+    model = load(experiment.model, experiment.weights, experiment.device).told_by(client.task)
     secret = secret_of(experiment, model)
-    pieces = select(model, experiment.slice, experiment.layers, experiment.frozen_embeddings)
+    pieces = select(model, experiment.slice, experiment.layers, client.frozen_embeddings)
     told = experiment.knows_length, experiment.knows_label
     attack_of(experiment)  # its settings may be wrong
     tick("taking the client's training step")
-    leak = share(model, secret, pieces, *told, experiment.defenses, experiment.seed)
-    everyone = among_strangers(model, secret, experiment.defenses, experiment.seed)
+    leak = share(model, secret, pieces, *told, experiment.defenses, experiment.seed, client.companions)
+    everyone = among_strangers(model, secret, client.companions, experiment.seed)
     case = Case(model, secret, leak, count(pieces), share_of(model, pieces), everyone)
-    if not experiment.defenses:
+    if not experiment.covered:
         return case
     clean = share(model, secret, pieces).gradient
     nats = nats_of(leak, clean, secret.labels, len(secret.ids))
@@ -140,8 +146,9 @@ def secret_of(experiment: Experiment, model: Model) -> Secret:
     ids, labels = [model.encode(sentence) for sentence in experiment.sentences], experiment.labels
     if len(labels) not in (1, len(ids)):
         raise ValueError(f"{len(labels)} labels for {len(ids)} sentences: give one for each, or one for all")
-    rate = model.net.dropout if experiment.dropout is None else experiment.dropout
-    return Secret.of(model, ids, labels if len(labels) == len(ids) else labels * len(ids), rate, experiment.seed)
+    labels = labels if len(labels) == len(ids) else labels * len(ids)
+    rate = experiment.client.settled(model.net).dropout
+    return Secret.of(model, ids, labels, rate or 0.0, experiment.seed)
 
 
 def attack_of(experiment: Experiment) -> Attack:

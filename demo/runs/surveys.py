@@ -8,18 +8,18 @@ for reading in survey(cells(Experiment("the cat sat on the mat", seconds=20))):
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from demo.client.defenses import parse
+from demo.client.client import Client, of_client, with_text
+from demo.client.defenses import DEFENSES, parse
 from demo.runs.engine import Case, Experiment, Frame, run, set_up
+from demo.settings import settings_of
 from demo.turns import Pause, in_turns
 from demo.victim.models import outline
 from demo.victim.slices import matrices_of
 
-STRENGTHS: dict[str, tuple[float | str, ...]] = {  # from weak to strong, around where the attacks give up
-    "noise": (1e-7, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 1e-2, 0.1),
-    "prune": (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999),
-    "mask": (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99),
-    "round": ("fp16", "int8"),
-    "average": (1, 2, 3, 4, 5, 6, 7, 8),
+# What a sweep makes stronger, each from weak to strong: defenses, and fields of the client.
+STRENGTHS: dict[str, tuple[float | str, ...]] = {
+    **{name: kind.strengths for name, kind in DEFENSES.items() if kind.strengths},
+    **{f.name: f.metadata["strengths"] for f in settings_of(Client) if "strengths" in f.metadata},
 }
 
 
@@ -54,7 +54,14 @@ def cells(base: Experiment) -> Iterator[Experiment]:
 def sweep(base: Experiment, defense: str, strengths: Sequence[float | str]) -> Iterator[Experiment]:
     """The same under one defense alone, once for each strength."""
     for strength in strengths:
-        yield replace(base, defenses=(parse(f"{defense}={strength}"),))
+        yield under(base, f"{defense}={strength}")
+
+
+def under(base: Experiment, text: str) -> Experiment:
+    """The same under one defense alone, or with that field of the client: noise=1e-3, companions=3."""
+    if of_client(text):
+        return replace(base, defenses=(), client=with_text(base.client, text))
+    return replace(base, defenses=(parse(text),))
 
 
 def survey(experiments: Iterable[Experiment]) -> Iterator[Reading]:

@@ -16,9 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from demo.client.defenses import parse
 from demo.runs.engine import Case, Experiment, set_up
+from demo.runs.surveys import under
 from demo.screen.messages import GAP, SEPARATOR, STARTS, Message, messages, title
+from demo.settings import with_settings
 from demo.turns import Pause, in_turns
 from demo.victim.models import outline
 from demo.victim.slices import SLICES
@@ -41,7 +42,7 @@ class Change:
     layer: int | None = None
     attack: str | None = None
     defense: str | None = None  # noise=1e-3, or none at all
-    dropout: float | None = None
+    client: tuple[tuple[str, Any], ...] = ()  # changes to how it trains
 
 
 READY = {  # the first is what the tab shows when it opens
@@ -49,7 +50,7 @@ READY = {  # the first is what the tab shows when it opens
     "TAG against DLG": (Change(slice="layer", attack="tag"), Change(slice="layer", attack="dlg")),
     "one matrix against everything": (Change(slice="query"), Change(slice="all")),
     "without and with noise": (Change(defense=NO_DEFENSE), Change(defense="noise=0.001")),
-    "without and with dropout": (Change(dropout=0.0), Change(dropout=0.1)),
+    "without and with dropout": (Change(client=(("dropout", 0.0),)), Change(client=(("dropout", 0.1),))),
 }
 
 
@@ -77,17 +78,17 @@ def changed(base: Experiment, change: Change) -> Experiment:
         raise ValueError(f"unknown slice {slice!r}: choose one of {', '.join(SLICES)}")
     middle = outline(base.model, base.weights).layers // 2
     layers = base.layers or (middle,) if change.layer is None else (change.layer,)
-    defenses = base.defenses
-    if change.defense is not None:
-        defenses = () if change.defense == NO_DEFENSE else (parse(change.defense),)
+    if change.defense == NO_DEFENSE:
+        base = replace(base, defenses=())
+    elif change.defense is not None:
+        base = under(base, change.defense)
     return replace(
         base,
         slice=slice,
         layers=layers if SLICES[slice].of_layer else (),
         attack=attack,
-        defenses=defenses,
         settings=base.settings if attack == base.attack else (),  # settings are of one attack
-        dropout=base.dropout if change.dropout is None else change.dropout,
+        client=with_settings(base.client, "the client", change.client),
     )
 
 

@@ -24,6 +24,7 @@ import torch
 
 from demo.attacker.attacks.chances import chances
 from demo.attacker.attacks.objectives import NATS, OBJECTIVES, Objective
+from demo.client.client import Client
 from demo.client.defenses import told_of
 from demo.runs.engine import Case, Experiment, Frame, run, set_up
 from demo.screen.projection import Projection
@@ -145,7 +146,7 @@ class Show:
         return told | ({} if goal is None else {"goal": value_of(NATS, -goal)})
 
     def _cost(self) -> list[str]:
-        return [cost_of(self.case.likeness)] if self.experiment.defenses else []
+        return [cost_of(self.case.likeness)] if self.experiment.covered else []
 
     def _tokens(self, ids: torch.Tensor) -> list[str]:
         model = self.case.model
@@ -205,20 +206,14 @@ def marks(truth: list[int], guess: list[int]) -> str:
 
 def title(experiment: Experiment, model: Model) -> str:
     """What is attacked, in a line: MiniLM-L6, pretrained · attention query of layer 2 · dropout 0.1 · search."""
-    rate = model.net.dropout if experiment.dropout is None else experiment.dropout
-    how = training(rate, experiment.frozen_embeddings, len(experiment.sentences))
+    how = training(experiment.client, model, len(experiment.sentences))
     how += [told_of(defense) for defense in experiment.defenses]
     return SEPARATOR.join([model.title, place(experiment.slice, experiment.layers), *how, experiment.attack])
 
 
-def training(dropout: float, frozen_embeddings: bool, sentences: int) -> list[str]:
+def training(client: Client, model: Model, sentences: int) -> list[str]:
     """How the client trains, as far as it is not the plainest way: one sentence in eval mode, all of it trained."""
-    said = {
-        f"dropout {dropout:g}": dropout > 0,
-        "embeddings frozen": frozen_embeddings,
-        f"batch of {sentences}": sentences > 1,
-    }
-    return [words for words, so in said.items() if so]
+    return client.told(model.net) + ([f"batch of {sentences}"] if sentences > 1 else [])
 
 
 def place(slice: str, layers: tuple[int, ...]) -> str:

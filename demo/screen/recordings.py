@@ -18,17 +18,17 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from demo.client.client import Client
 from demo.client.defenses import Noise
 from demo.runs.engine import Experiment
 from demo.runs.surveys import STRENGTHS, cells, sweep
 from demo.screen.comparisons import READY, changed, comparison
 from demo.screen.messages import GAP, Message, messages
+from demo.screen.recording_format import FORMAT, VERSION, Recording
 from demo.screen.reports import reports, survey_title, sweep_title
 
 FOLDER = Path(__file__).parents[2] / "assets" / "recordings"
 SENTENCE = "The patient was diagnosed with diabetes last week."
-
-FORMAT, VERSION = "leakscope-run", 1
 
 NOISY = Experiment(SENTENCE, slice="layer", layers=(3,), attack="search")
 RECORDINGS = {
@@ -36,8 +36,12 @@ RECORDINGS = {
     "lesson-all": Experiment(SENTENCE, slice="all", layers=()),
     "lesson-span": Experiment(SENTENCE, slice="query", layers=(0,), attack="span"),
     "lesson-dlg": Experiment(SENTENCE, slice="layer", layers=(3,), attack="dlg", seconds=10),
-    "lesson-dropout": Experiment(SENTENCE, slice="value", layers=(0,), attack="robust-span", dropout=0.3),
-    "lesson-dropout-deep": Experiment(SENTENCE, slice="query", layers=(2,), attack="search", dropout=0.1),
+    "lesson-dropout": Experiment(
+        SENTENCE, slice="value", layers=(0,), attack="robust-span", client=Client(dropout=0.3)
+    ),
+    "lesson-dropout-deep": Experiment(
+        SENTENCE, slice="query", layers=(2,), attack="search", client=Client(dropout=0.1)
+    ),
     "lesson-noise-weak": replace(NOISY, defenses=(Noise(1e-6),)),
     "lesson-noise-strong": replace(NOISY, defenses=(Noise(0.1),)),
 }
@@ -63,7 +67,9 @@ def recorded(run: Iterable[Message]) -> str:
             message["start"] = {**start, "recorded": True}
         kept.append(message)
     file = {"format": FORMAT, "version": VERSION, "messages": kept}
-    return json.dumps(file, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(file, separators=(",", ":"), ensure_ascii=False)
+    Recording.model_validate_json(text)  # what the browser would refuse is not written
+    return text
 
 
 def same_run(one: Experiment, other: Experiment) -> bool:

@@ -61,7 +61,7 @@ def reports(
 
 def survey_title(base: Experiment) -> str:
     """What all experiments of a survey have in common, in a line: MiniLM-L6 · dropout 0.1 · best."""
-    how = training(base.dropout or 0.0, base.frozen_embeddings, len(base.sentences))
+    how = training(base.client, outline(base.model), len(base.sentences))
     return " · ".join([MODELS[base.model].title, *how, *map(told_of, base.defenses), base.attack])
 
 
@@ -80,12 +80,13 @@ def left(done: Sequence[Reading], total: int, budget: float) -> float | None:
 
 def place(experiment: Experiment) -> Report:
     """Where an experiment stands in the picture."""
-    defense = experiment.defenses[0] if experiment.defenses else None
+    defended = [(told_of(defense), strength_of(defense)) for defense in experiment.defenses]
+    text, strength = [*defended, *experiment.client.strengthened(), ("", None)][0]
     return {
         "slice": experiment.slice,
         "layer": experiment.layers[0] if experiment.layers else None,
-        "defense": told_of(defense) if defense else "",
-        "strength": strength_of(defense) if defense else None,
+        "defense": text,
+        "strength": strength,
     }
 
 
@@ -106,8 +107,7 @@ def asked(experiment: Experiment) -> Report:
         "seconds": experiment.seconds,
         "seed": experiment.seed,
         "settings": dict(experiment.settings),
-        "dropout": experiment.dropout,
-        "frozen_embeddings": experiment.frozen_embeddings,
+        **asdict(experiment.client),
         "defenses": {told_of(defense).partition("=")[0]: asdict(defense) for defense in experiment.defenses},
     }
 

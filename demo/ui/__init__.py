@@ -3,8 +3,11 @@
 logs              what is logged of what goes wrong
 limits            how much one visitor may ask for
 computing         where attacks run: on a GPU lent for the run, or here
+asked             what may be asked for, and what is said of anything else
 choices           what people may ask for, checked and clamped: the same for page and API
 components        the stage and the model drawing, as Gradio components around assets/*.js
+drawing           the model as blocks to click
+client_controls   how the client trains
 defense_controls  the defenses' controls
 controls          all of the client's controls, and how their values make an experiment
 notes             what the controls say of each other

@@ -1,19 +1,19 @@
 """The tab Compare: two experiments on one timeline, side by side."""
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import astuple, replace
+from dataclasses import Field, replace
 from typing import Any
 
 import gradio as gr
 
 from demo.attacker.attacks import ATTACKS, current
-from demo.client.defenses import told_of
-from demo.client.secret import MOST_DROPOUT
+from demo.client.client import Client
+from demo.client.defenses import DEFENSES
 from demo.runs.engine import Experiment
-from demo.runs.surveys import STRENGTHS, sweep
 from demo.screen.comparisons import NO_DEFENSE, READY, Change, changed, comparison
 from demo.screen.messages import Message
-from demo.ui.choices import DEFAULT, clamp
+from demo.settings import clamp, fitting, label_of, settings_of
+from demo.ui.choices import DEFAULT
 from demo.ui.computing import guarded, on_gpu
 from demo.ui.controls import Controls, experiment_of
 from demo.ui.limits import Limits
@@ -42,7 +42,8 @@ watch('value', () => {
 """
 AS_IT_IS = "as it is"
 WIDTHS = {"What leaks": 3, "Defense": 3}  # of the menus with long names
-DROPOUTS = (0.0, 0.1, 0.2, 0.3, MOST_DROPOUT)
+FEW = 5  # rates that a menu offers
+YES = {"yes": True, "no": False}
 SECONDS = 20.0
 
 
@@ -95,13 +96,14 @@ def planned(base: Experiment, values: Sequence[Any]) -> tuple[Experiment, Experi
 
 def menus(side: str, change: Change) -> list[gr.Dropdown]:
     """What one side may do differently, in the order of `Change`'s fields."""
-    defenses = [told_of(e.defenses[0]) for name, those in STRENGTHS.items() for e in sweep(DEFAULT, name, those)]
+    defenses = [f"{name}={value}" for name, kind in DEFENSES.items() for value in kind.strengths]
+    without = [name for name, kind in DEFENSES.items() if not settings_of(kind)]
     choices: list[tuple[str, list[Any]]] = [
         ("What leaks", [(slice.title, name) for name, slice in slices_of(outline(DEFAULT.model)).items()]),
         ("Layer", list(range(outline(DEFAULT.model).layers))),
         ("Attack", list(ATTACKS)),
-        ("Defense", [NO_DEFENSE, *defenses, "sign"]),
-        ("Dropout", list(DROPOUTS)),
+        ("Defense", [NO_DEFENSE, *defenses, *without]),
+        *((label_of(field), few_of(field)) for field in settings_of(Client)),
     ]
     with gr.Column(min_width=320, elem_classes="ls-menus"):
         gr.Markdown(f"## {side}", elem_classes=f"ls-side ls-side-{side.lower()}")
@@ -124,15 +126,31 @@ def layer_menu(model: str) -> gr.Dropdown:
     return gr.Dropdown([AS_IT_IS, *range(outline(model).layers)], value=AS_IT_IS)
 
 
+def few_of(field: Field) -> list[Any]:
+    """The values that a menu offers of a field of the client."""
+    told = field.metadata
+    if told["choices"]:
+        return list(filter(None, told["choices"]))
+    if isinstance(field.default, bool):
+        return list(YES)
+    if isinstance(field.default, int):
+        return list(range(told["low"], told["high"] + 1))
+    return [round(told["low"] + n * (told["high"] - told["low"]) / (FEW - 1), 6) for n in range(FEW)]
+
+
 def shown(change: Change) -> list[Any]:
     """A change as the menus show it."""
-    return [AS_IT_IS if value is None else value for value in astuple(change)]
+    words = {so: word for word, so in YES.items()}
+    named = {name: words[value] if isinstance(value, bool) else value for name, value in change.client}
+    trained = [named.get(field.name) for field in settings_of(Client)]
+    told = [change.slice, change.layer, change.attack, change.defense, *trained]
+    return [AS_IT_IS if value is None else value for value in told]
 
 
-def change_of(slice: Any, layer: Any, attack: Any, defense: Any, dropout: Any) -> Change:
+def change_of(slice: Any, layer: Any, attack: Any, defense: Any, *trained: Any) -> Change:
     """The menus' values, which come from a browser -> a change."""
-    told = [None if value in (AS_IT_IS, None, "") else value for value in (slice, layer, attack, defense, dropout)]
-    slice, layer, attack, defense, dropout = told
+    told = [None if value in (AS_IT_IS, None, "") else value for value in (slice, layer, attack, defense)]
+    slice, layer, attack, defense = told
     if layer is not None and not isinstance(layer, int):
         raise ValueError(f"layer {str(layer)[:40]!r} is not a number: choose one from the menu")
     attack = current(attack) if isinstance(attack, str) else attack
@@ -143,5 +161,13 @@ def change_of(slice: Any, layer: Any, attack: Any, defense: Any, dropout: Any) -
         layer,
         attack,
         str(defense).strip()[:40] if defense else None,
-        None if dropout is None else clamp(dropout, 0.0, MOST_DROPOUT),
+        tuple(
+            (field.name, fitting(field, of_menu(field, value)))
+            for field, value in zip(settings_of(Client), trained, strict=False)
+            if value not in (AS_IT_IS, None, "")
+        ),
     )
+
+
+def of_menu(field: Field, value: Any) -> Any:
+    return YES.get(value, value) if isinstance(field.default, bool) and isinstance(value, str) else value

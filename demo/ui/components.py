@@ -5,7 +5,8 @@ stands in a value that a template shows, and re-drawing a gr.Plot for each frame
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import Field
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,9 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from demo.screen.messages import exposed
-from demo.victim.models import outline
-from demo.victim.slices import SLICES, Slice, count, holds, select, share, slices_of
+from demo.settings import label_of
 
+OWN = "the model's own"  # what an empty choice stands for
 ASSETS = Path(__file__).parents[2] / "assets"
 STYLES = ("page.css", "stage.css", "survey.css", "lesson.css", "compare.css", "tables.css")
 PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
@@ -160,64 +160,18 @@ watch('value', () => {
 """
 
 
-def control_for(name: str, value: Any, bounds: Any) -> Any:
-    """The control of one setting: its default, its help, its bounds."""
-    title = name.replace("_", " ")
-    if bounds["choices"]:
-        return gr.Dropdown(list(bounds["choices"]), value=value, label=title, info=bounds["help"])
+def control_for(field: Field, value: Any, **kwargs: Any) -> Any:
+    """The control of one setting: its value, its help, its bounds."""
+    told = field.metadata
+    named = {"label": label_of(field), "info": told["help"], **kwargs}
+    if told["choices"]:
+        return gr.Dropdown([(choice or OWN, choice) for choice in told["choices"]], value=value, **named)
     if isinstance(value, bool):
-        return gr.Checkbox(value, label=title, info=bounds["help"])
+        return gr.Checkbox(value, **named)
+    if told["step"]:
+        return gr.Slider(told["low"], told["high"], value, step=told["step"], **named)
     digits = 0 if isinstance(value, int) else None
-    return gr.Number(
-        value, label=title, info=bounds["help"], minimum=bounds["low"], maximum=bounds["high"], precision=digits
-    )
-
-
-def drawing_of(model: str, slice: str, layers: Sequence[int], frozen_embeddings: bool = False, given: str = "") -> str:
-    """What the drawing shows: the model's blocks, which of them are exposed, and what share that is.
-
-    A new `given` tells the script that this was picked outside of the drawing.
-    """
-    net = outline(model)
-    known = slices_of(net)
-    slice = slice if slice in known else "layer"  # another model's own
-    layers = [layer for layer in layers if 0 <= layer < net.layers] or [min(2, net.layers - 1)]
-    try:
-        pieces = select(net, slice, layers, frozen_embeddings)
-        shown = exposed(count(pieces), share(net, pieces))
-    except ValueError as nothing:
-        shown = f"{nothing}"
-    spec = {
-        "model": net.title,
-        "layers": net.layers,
-        "decoder": net.net.decoder,
-        "slice": slice,
-        "chosen": layers if SLICES[slice].of_layer else [],
-        "exposed": shown,
-        "given": given,
-        "sizes": {name: f"{count(select(net, name, [0])):,}" for name in known},
-        "slices": {name: told_of_slice(one, known) for name, one in known.items()},
-        "help": {name: one.about for name, one in known.items()},
-    }
-    return json.dumps(spec)
-
-
-def told_of_slice(slice: Slice, known: Mapping[str, Slice]) -> dict[str, Any]:
-    """What the drawing needs to know of a block: its names, and which blocks glow with it."""
-    inside = [name for name, other in known.items() if other.of_layer and holds(slice, other)] if slice.of_layer else []
-    return {"title": slice.title, "short": slice.short, "of_layer": slice.of_layer, "holds": inside}
-
-
-def chosen_in(drawing: str) -> tuple[str, list[int]]:
-    """The slice and the layers picked in a drawing; the value comes from a browser, so it is checked."""
-    try:
-        spec = json.loads(drawing)
-        slice, layers = str(spec["slice"]), [int(layer) for layer in spec["chosen"]]
-    except (ValueError, KeyError, TypeError, OverflowError):
-        raise ValueError("the choice of the exposed part cannot be read: pick a block of the drawing") from None
-    if slice not in SLICES:
-        raise ValueError(f"unknown slice {slice[:40]!r}: choose one of {', '.join(SLICES)}")
-    return slice, layers
+    return gr.Number(value, minimum=told["low"], maximum=told["high"], precision=digits, **named)
 
 
 class Assets(StaticFiles):

@@ -7,21 +7,26 @@ from typing import Any
 import gradio as gr
 
 from demo.attacker.attacks import ATTACKS
+from demo.client.client import Client
 from demo.client.defenses import DEFENSES
-from demo.client.secret import MOST_DROPOUT, MOST_SENTENCES
+from demo.client.secret import MOST_SENTENCES
 from demo.runs.engine import Experiment
 from demo.settings import settings_of
 from demo.ui import components
-from demo.ui.choices import DEFAULT, LABELS, PRESETS, WEIGHTS, experiment_from
-from demo.ui.components import chosen_in, control_for, drawing_of
+from demo.ui.asked import LABELS, WEIGHTS
+from demo.ui.choices import DEFAULT, PRESETS, experiment_from
+from demo.ui.client_controls import client_controls
+from demo.ui.components import control_for
 from demo.ui.defense_controls import Defending, chosen, defense_controls, values_of
+from demo.ui.drawing import chosen_in, drawing_of
 from demo.ui.limits import Limits
 from demo.victim.hub import PATIENCE
-from demo.victim.models import MODELS, unavailable
+from demo.victim.models import MODELS, outline, unavailable
 
 TURNS = "by turns"
 TRAINING = "How the client trains"
 OWN_SETTINGS = tuple(name for name, attack in ATTACKS.items() if settings_of(attack))
+TRAINED = len(settings_of(Client))  # values that tell of the client
 DEFENDED = sum(1 + len(settings_of(kind)) for kind in DEFENSES.values())  # values that tell of the defenses
 
 
@@ -38,8 +43,7 @@ class Controls:
     preset: gr.HTML
     label: gr.Radio
     how: gr.Accordion
-    dropout: gr.Slider
-    frozen: gr.Checkbox
+    client: dict[str, Any]  # one control per field of the client
     batch: gr.Dropdown
     model: gr.Dropdown
     weights: gr.Dropdown
@@ -68,8 +72,7 @@ class Controls:
             self.knows,
             self.seconds,
             self.seed,
-            self.dropout,
-            self.frozen,
+            *self.client.values(),
             *self.defending.values,
             *self.own,
         ]
@@ -78,6 +81,10 @@ class Controls:
 def client_side(limits: Limits, model: str, note: str) -> Controls:
     """Lays out the controls, in reading order."""
     gr.Markdown("## The client <small>private</small>", elem_classes="ls-side")
+    return Controls(**_secret(note), **_training(limits, model), **_leak(model), **_attack(limits))
+
+
+def _secret(note: str) -> dict[str, Any]:
     with gr.Column(elem_id="secret"):
         sentence = gr.Textbox(
             DEFAULT.sentence,
@@ -94,20 +101,21 @@ def client_side(limits: Limits, model: str, note: str) -> Controls:
         stop = gr.Button("Stop", elem_id="stop", min_width=70)
         copy = gr.Button("Copy link", elem_id="copy-link", min_width=100)
     links = components.links(elem_id="links")
+    return {
+        "sentence": sentence,
+        "preset": preset,
+        "said": said,
+        "go": go,
+        "stop": stop,
+        "copy": copy,
+        "links": links,
+    }
+
+
+def _training(limits: Limits, model: str) -> dict[str, Any]:
     label = gr.Radio([*LABELS, TURNS], value=DEFAULT.labels[0], label="Label the client trains on", elem_id="label")
     with gr.Accordion(TRAINING, open=False, elem_id="how") as how:
-        dropout = gr.Slider(
-            0,
-            MOST_DROPOUT,
-            DEFAULT.dropout,
-            step=0.05,
-            label="Dropout",
-            elem_id="dropout",
-            info="eval mode at 0; BERT's own is 0.1",
-        )
-        frozen = gr.Checkbox(
-            DEFAULT.frozen_embeddings, label="Embeddings frozen (their gradient is not shared)", elem_id="frozen"
-        )
+        client = client_controls(model, DEFAULT.client)
         batch = gr.Dropdown(
             list(range(1, MOST_SENTENCES + 1)),
             value=1,
@@ -119,9 +127,16 @@ def client_side(limits: Limits, model: str, note: str) -> Controls:
         names = [(MODELS[name].title, name) for name in limits.models]
         which = gr.Dropdown(names, value=model, label="Model", elem_id="model")
         weights = weight_menu(model)
+    return {"label": label, "how": how, "client": client, "batch": batch, "model": which, "weights": weights}
+
+
+def _leak(model: str) -> dict[str, Any]:
     gr.Markdown("## What leaks <small>click a block to expose it</small>", elem_classes="ls-side", elem_id="leak")
     drawing = components.drawing(drawing_of(model, DEFAULT.slice, DEFAULT.layers), elem_id="drawing")
-    defending = defense_controls()
+    return {"drawing": drawing, "defending": defense_controls()}
+
+
+def _attack(limits: Limits) -> dict[str, Any]:
     with gr.Row():
         attack = gr.Dropdown(list(ATTACKS), value=DEFAULT.attack, label="Attack", elem_id="attack-name")
         seconds = gr.Slider(1, limits.seconds, limits.budget, step=1, label="Seconds", elem_id="seconds")
@@ -132,71 +147,46 @@ def client_side(limits: Limits, model: str, note: str) -> Controls:
             seed = gr.Number(0, label="Seed", precision=0, minimum=0)
             scale = gr.Number(0.02, label="Scale of random weights", minimum=1e-3, maximum=1)
         groups, own = settings_controls()
-    return Controls(
-        sentence,
-        said,
-        go,
-        stop,
-        copy,
-        links,
-        preset,
-        label,
-        how,
-        dropout,
-        frozen,
-        batch,
-        which,
-        weights,
-        drawing,
-        attack,
-        seconds,
-        about,
-        knows,
-        seed,
-        scale,
-        groups,
-        own,
-        defending,
-    )
+    told = {"attack": attack, "seconds": seconds, "about": about, "knows": knows, "seed": seed, "scale": scale}
+    return {**told, "groups": groups, "own": own}
 
 
 def experiment_of(values: tuple[Any, ...], limits: Limits, device: str | None) -> Experiment:
     """The controls' values -> a checked experiment."""
-    sentence, label, model, weights, scale, picked, attack, knows, seconds, seed, dropout, frozen, *rest = values
-    own = rest[DEFENDED:]
+    sentence, label, model, weights, scale, picked, attack, knows, seconds, seed, *rest = values
+    trained, rest = rest[:TRAINED], rest[TRAINED:]
+    defended, own = rest[:DEFENDED], rest[DEFENDED:]
     slice, layers = chosen_in(picked)
     fields = [(name, f.name) for name in OWN_SETTINGS for f in settings_of(ATTACKS[name])]
     settings = {field: value for (name, field), value in zip(fields, own, strict=True) if name == attack}
     told = ("length" in knows, "label" in knows) if isinstance(knows, list) else (False, False)
     labels = labels_for(label, sentence if isinstance(sentence, str) else "")
-    return experiment_from(
-        limits,
-        sentence,
-        labels,
-        model,
-        weights,
-        scale,
-        slice,
-        layers,
-        attack,
-        *told,
-        seconds,
-        seed,
-        settings,
-        dropout,
-        frozen,
-        chosen(rest[:DEFENDED]),
-        device,
-    )
+    asked = {
+        "sentence": sentence,
+        "labels": labels,
+        "model": model,
+        "weights": weights,
+        "scale": scale,
+        "slice": slice,
+        "layers": layers,
+        "attack": attack,
+        "knows_length": told[0],
+        "knows_label": told[1],
+        "seconds": seconds,
+        "seed": seed,
+        "settings": settings,
+        "defenses": chosen(defended),
+        **{field.name: value for field, value in zip(settings_of(Client), trained, strict=True)},
+    }
+    return experiment_from(limits, asked, device)
 
 
 def control_values(experiment: Experiment) -> list[Any]:
     """The other way round: the values of `Controls.values` under which the page asks for this experiment."""
     weights, own = experiment.weights, dict(experiment.settings)
     told = {"length": experiment.knows_length, "label": experiment.knows_label}
-    drawing = drawing_of(
-        experiment.model, experiment.slice, experiment.layers, experiment.frozen_embeddings, secrets.token_hex(4)
-    )
+    client = experiment.client.settled(outline(experiment.model).net)
+    drawing = drawing_of(experiment.model, experiment.slice, experiment.layers, client, secrets.token_hex(4))
     label = experiment.labels[0] if len(set(experiment.labels)) == 1 else TURNS
     settings = [
         own[field.name] if name == experiment.attack and field.name in own else getattr(ATTACKS[name], field.name)
@@ -214,8 +204,7 @@ def control_values(experiment: Experiment) -> list[Any]:
         [what for what, so in told.items() if so],
         experiment.seconds,
         experiment.seed,
-        experiment.dropout,
-        experiment.frozen_embeddings,
+        *vars(client).values(),
         *values_of(experiment.defenses),
         *settings,
     ]
@@ -240,6 +229,6 @@ def settings_controls() -> tuple[list[gr.Group], list[Any]]:
     for name in OWN_SETTINGS:
         with gr.Group(visible=name == DEFAULT.attack) as group:
             for field in settings_of(ATTACKS[name]):
-                controls.append(control_for(field.name, getattr(ATTACKS[name], field.name), field.metadata))
+                controls.append(control_for(field, getattr(ATTACKS[name], field.name)))
         groups.append(group)
     return groups, controls

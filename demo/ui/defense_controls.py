@@ -1,13 +1,13 @@
 """The defenses on the page: a switch for each, with its own settings behind it."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gradio as gr
 
-from demo.client.defenses import DEFENSES, Noise, told_of
+from demo.client.defenses import DEFENSES, told_of
 from demo.settings import settings_of
 from demo.ui.choices import defenses_from
 from demo.ui.components import control_for
@@ -24,7 +24,7 @@ class Defending:
     on: dict[str, gr.Checkbox]
     boxes: dict[str, gr.Group]  # what shows while the defense is on
     own: dict[str, list[Any]]  # one control per setting
-    privacy: gr.Markdown
+    notes: dict[str, gr.Markdown]  # of those that have more to say
     cost: gr.Markdown
 
     @property
@@ -34,18 +34,18 @@ class Defending:
 
 
 def defense_controls() -> Defending:
-    on, boxes, own = {}, {}, {}
+    on, boxes, own, notes = {}, {}, {}, {}
     with gr.Accordion(HEADING, open=False, elem_id="defenses") as group:
         for name, kind in DEFENSES.items():
             on[name] = gr.Checkbox(False, label=name, info=kind.about, elem_id=f"defense-{name}")
             with gr.Group(visible=False, elem_id=f"settings-{name}") as boxes[name]:
                 plain = kind()
                 with gr.Row():
-                    own[name] = [control_for(f.name, getattr(plain, f.name), f.metadata) for f in settings_of(plain)]
-                if kind is Noise:
-                    privacy = gr.Markdown(elem_id="privacy", elem_classes="ls-note ls-inset")
+                    own[name] = [control_for(f, getattr(plain, f.name)) for f in settings_of(plain)]
+                if plain.note:
+                    notes[name] = gr.Markdown(elem_id=f"note-{name}", elem_classes="ls-note ls-inset")
         cost = gr.Markdown(elem_id="cost", elem_classes="ls-note")
-    return Defending(group, on, boxes, own, privacy, cost)
+    return Defending(group, on, boxes, own, notes, cost)
 
 
 def connect_defenses(controls: Defending, quick: dict[str, Any]) -> None:
@@ -54,8 +54,9 @@ def connect_defenses(controls: Defending, quick: dict[str, Any]) -> None:
         switch.change(lambda on: gr.Group(visible=on), switch, controls.boxes[name], **quick)
     changes = [control.change for control in controls.values]
     gr.on(changes, lambda *values: gr.Accordion(label=heading(values)), controls.values, controls.group, **quick)
-    noise = [controls.on["noise"], *controls.own["noise"]]
-    gr.on([control.change for control in noise], privacy_note, noise, controls.privacy, **quick)
+    for name, note in controls.notes.items():
+        these = [controls.on[name], *controls.own[name]]
+        gr.on([control.change for control in these], partial(note_of, name), these, note, **quick)
 
 
 def chosen(values: Sequence[Any]) -> dict[str, dict[str, Any]]:
@@ -86,17 +87,13 @@ def heading(values: Sequence[Any]) -> str:
         return f"{HEADING} · ⚠ {problem}"
 
 
-def privacy_note(on: bool, *settings: Any) -> str:
-    """The privacy that the noise buys, in the words of differential privacy."""
+def note_of(name: str, on: bool, *settings: Any) -> str:
+    """What a defense's settings mean: the privacy that noise buys."""
     if not on:
         return ""
     try:
-        named = dict(zip((f.name for f in settings_of(Noise)), settings, strict=True))
-        (noise,) = defenses_from({"noise": named})
+        named = dict(zip((f.name for f in settings_of(DEFENSES[name])), settings, strict=True))
+        (defense,) = defenses_from({name: named})
     except ValueError as problem:
         return f"⚠ {problem}."
-    assert isinstance(noise, Noise)
-    given = f"at δ = {noise.delta:g}, for q = {noise.sampling_rate:g}, {noise.steps:,} steps (Opacus' Rényi accountant)"
-    if math.isinf(noise.epsilon):
-        return f"No privacy guarantee (ε above 10⁶) {given}."
-    return f"ε = {noise.epsilon:,.3g} {given}."
+    return defense.note

@@ -8,7 +8,7 @@ import gradio as gr
 
 from demo.runs.engine import Experiment
 from demo.screen.lessons import for_the_page, lessons
-from demo.ui.choices import DEFAULT, experiment_from, written
+from demo.ui.choices import DEFAULT, experiment_from, practised
 from demo.ui.controls import Controls, control_values
 from demo.ui.limits import Limits
 from demo.ui.notes import QUICKLY
@@ -110,12 +110,11 @@ def experiment_for(controls: Mapping[str, Any], limits: Limits) -> Experiment:
         "seconds": limits.budget,
         "seed": DEFAULT.seed,
         "settings": {},
-        "dropout": DEFAULT.dropout,
-        "frozen_embeddings": DEFAULT.frozen_embeddings,
+        **vars(DEFAULT.client),
         "defenses": [],
     }
     unknown = controls.keys() - asked
     if unknown:
         raise ValueError(f"there is no control {min(unknown)!r}: choose from {', '.join(asked)}")
     asked |= controls
-    return experiment_from(limits, **{**asked, "defenses": written(asked["defenses"])})
+    return experiment_from(limits, asked | practised(asked["defenses"]))

@@ -8,11 +8,13 @@ from typing import Any
 import gradio as gr
 
 from demo.attacker.attacks import ATTACKS
+from demo.client.client import Client
 from demo.client.defenses import DEFENSES
-from demo.settings import settings_of
+from demo.settings import link_of, settings_of
 from demo.ui.choices import DEFAULT
-from demo.ui.components import chosen_in, drawing_of
+from demo.ui.client_controls import client_from
 from demo.ui.controls import OWN_SETTINGS, Controls, experiment_of, weight_menu
+from demo.ui.drawing import chosen_in, drawing_of
 from demo.ui.limits import Limits
 from demo.ui.link_format import HIDEABLE, VIEW, fields, from_query, to_query
 from demo.ui.notes import QUICKLY
@@ -28,8 +30,7 @@ SIMPLE = (  # the controls before those of defenses and attacks, in the order of
     "knows",
     "seconds",
     "seed",
-    "dropout",
-    "frozen",
+    *(link_of(field) for field in settings_of(Client)),
 )
 
 # Runs before Gradio asks anything of the server. A link that differs only behind the # does not load the page anew, so
@@ -118,13 +119,15 @@ def named(values: Sequence[Any]) -> dict[str, Any]:
 
 def updates(values: dict[str, Any], model: str) -> list[Any]:
     """A link's values for all controls, in their order; those of which the link says nothing stay as they are."""
-    plain = {"model": model, "weights": None, "slice": DEFAULT.slice, "layers": DEFAULT.layers, "frozen": False}
+    plain = {"model": model, "weights": None, "slice": DEFAULT.slice, "layers": DEFAULT.layers}
     whole = plain | values
     found = {name: values.get(name, gr.skip()) for name in SIMPLE}
     if "model" in values or "weights" in values:
         found["weights"] = weight_menu(whole["model"], whole["weights"])
-    if {"model", "slice", "layers", "frozen"} & values.keys():
-        shown = whole["model"], whole["slice"], whole["layers"], whole["frozen"]
+    trained = {field: link_of(field) for field in settings_of(Client)}
+    if {"model", "slice", "layers", *trained.values()} & values.keys():
+        client = client_from([values.get(link, field.default) for field, link in trained.items()])
+        shown = whole["model"], whole["slice"], whole["layers"], client
         found["drawing"] = drawing_of(*shown, given=secrets.token_hex(4))
     answer = list(found.values())
     for name, kind in DEFENSES.items():

@@ -11,14 +11,17 @@ over in the body of an event. A sentence in the query string is read too, and mo
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import Field as Setting
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from demo.attacker.attacks import ATTACKS, current
+from demo.client.client import WERE_DEFENSES, Client
+from demo.client.client import modern as renamed_defense
 from demo.client.defenses import DEFENSES
-from demo.client.secret import MOST_DROPOUT
-from demo.settings import settings_of
-from demo.ui.choices import CHARACTERS, DEFAULT, LABELS, WEIGHTS
+from demo.settings import link_of, settings_of
+from demo.ui.asked import LABELS, WEIGHTS
+from demo.ui.choices import CHARACTERS, DEFAULT
 from demo.ui.controls import OWN_SETTINGS, TURNS
 from demo.ui.limits import Limits
 from demo.ui.link_values import Choice, Field, Kind, Name, Number, Numbers, Several, Text
@@ -69,8 +72,7 @@ def fields(limits: Limits, model: str, tabs: Sequence[str] = ()) -> dict[str, Fi
         "knows": Field(Several(("length", "label")), ["length", "label"], always=True),
         "seconds": Field(Number(1, limits.seconds), limits.budget, always=True),
         "seed": Field(Number(0, 2**31 - 1, whole=True), DEFAULT.seed, always=True),
-        "dropout": Field(Number(0, MOST_DROPOUT), DEFAULT.dropout, always=True),
-        "frozen": Field(SWITCH, DEFAULT.frozen_embeddings, always=True),
+        **{link_of(field): of_client(field) for field in settings_of(Client)},
         "defenses": Field(Several(tuple(DEFENSES)), [], always=True),
         **{name: field for defense, kind in DEFENSES.items() for name, field in own(defense, kind())},
         **{name: field for attack in OWN_SETTINGS for name, field in own(attack, ATTACKS[attack])},
@@ -90,16 +92,19 @@ def one_of(values: Sequence[Any] | Mapping[str, Any]) -> Choice:
 
 def own(name: str, thing: Any) -> list[tuple[str, Field]]:
     """The settings of an attack or a defense: noise.delta, tag.rate"""
-    return [
-        (f"{name}.{f.name}", Field(kind_of(getattr(thing, f.name), f.metadata), getattr(thing, f.name)))
-        for f in settings_of(thing)
-    ]
+    return [(f"{name}.{f.name}", Field(kind_of(f), getattr(thing, f.name))) for f in settings_of(thing)]
 
 
-def kind_of(default: Any, bounds: Mapping[str, Any]) -> Kind:
-    if bounds["choices"]:
-        return one_of(bounds["choices"])
-    return SWITCH if isinstance(default, bool) else Number(bounds["low"], bounds["high"], isinstance(default, int))
+def of_client(field: Setting) -> Field:
+    """A field that came later is written where it is not the default, which old links mean."""
+    return Field(kind_of(field), field.default, always="in_every_link" in field.metadata)
+
+
+def kind_of(field: Setting) -> Kind:
+    told, default = field.metadata, field.default
+    if told["choices"]:
+        return one_of(told["choices"])
+    return SWITCH if isinstance(default, bool) else Number(told["low"], told["high"], isinstance(default, int))
 
 
 def to_query(values: Mapping[str, Any], table: Mapping[str, Field]) -> str:
@@ -125,7 +130,7 @@ def from_query(text: str, limits: Limits, model: str, tabs: Sequence[str] = ()) 
     table = fields(limits, given["model"] if given.get("model") in limits.models else model, tabs)
     values: dict[str, Any] = {}
     notices = []
-    given = {renamed(name): current(said) if name == "attack" else said for name, said in given.items()}
+    given = modern({renamed(name): current(said) if name == "attack" else said for name, said in given.items()})
     if given.pop("v", f"{VERSION}") != f"{VERSION}":
         notices.append(f"The link is of another version: this page reads version {VERSION}.")
     for name, said in given.items():
@@ -141,6 +146,18 @@ def renamed(name: str) -> str:
     """certified.words -> search.words: the field's name of today."""
     attack, dot, setting = name.partition(".")
     return current(attack) + dot + setting
+
+
+def modern(given: Mapping[str, str]) -> dict[str, str]:
+    """defenses=average&average.clients=4 -> companions=3: the client's field of today."""
+    found = dict(given)
+    for name, (_, setting, _, _) in WERE_DEFENSES.items():
+        strength = found.pop(f"{name}.{setting}", "")
+        defenses = found.get("defenses", "").split(",")
+        if name in defenses:
+            field, value = renamed_defense(name, {setting: int(strength)} if strength.isdecimal() else {})
+            found |= {"defenses": ",".join(other for other in defenses if other != name), field: f"{value}"}
+    return found
 
 
 def read(name: str, said: str, field: Field, notices: list[str]) -> dict[str, Any]:

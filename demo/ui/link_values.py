@@ -6,6 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pydantic import TypeAdapter, ValidationError
+
+WHOLE, ANY = TypeAdapter(int), TypeAdapter(float)
+
 
 class Kind(Protocol):
     def read(self, text: str) -> tuple[Any, Any]:
@@ -84,8 +88,8 @@ class Number:
 
     def read(self, text: str) -> tuple[float, float]:
         try:
-            value: float = int(text) if self.whole else float(text)
-        except ValueError:
+            value: float = (WHOLE if self.whole else ANY).validate_python(text)
+        except ValidationError:
             value = math.nan
         if value != value:  # no number; math.isnan takes no whole number of 400 digits
             raise ValueError(f"give a {'whole ' * self.whole}number from {self.low:g} to {self.high:g}")

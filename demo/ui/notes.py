@@ -12,10 +12,11 @@ from demo.runs.engine import Experiment, check, set_up
 from demo.screen.messages import cost_of, title, training
 from demo.turns import Over, at_most
 from demo.ui.choices import check_batch, resized
-from demo.ui.components import chosen_in, drawing_of
+from demo.ui.client_controls import client_from, connect_client
 from demo.ui.computing import LENT
 from demo.ui.controls import OWN_SETTINGS, TRAINING, Controls, experiment_of, weight_menu
 from demo.ui.defense_controls import connect_defenses
+from demo.ui.drawing import chosen_in, drawing_of
 from demo.ui.limits import Limits
 from demo.victim.hub import PATIENCE
 from demo.victim.models import MODELS, Weights, outline, unavailable
@@ -51,37 +52,19 @@ def connect_notes(controls: Controls, shown: gr.HTML, limits: Limits, device: st
         except ValueError:  # said elsewhere
             return json.dumps({"title": "", "truth": []})
 
-    def redrawn(model: str, drawing: str, frozen: bool) -> str:
-        return drawing_of(model, *chosen_in(drawing), frozen)
-
-    model, drawing, attack, batch = controls.model, controls.drawing, controls.attack, controls.batch
-    dropout, frozen = controls.dropout, controls.frozen
-    controls.sentence.change(None, js=CHANGED_JS, api_visibility="private")
-    gr.on(
-        [controls.sentence.change, model.change],
-        lambda text, model: sentence_note(limits, model, text),
-        [controls.sentence, model],
-        controls.said,
-        **QUICKLY,
-    )
-    batch.input(resized, [controls.sentence, batch], controls.sentence, **QUICKLY)
-    controls.sentence.change(lines_of, controls.sentence, batch, **QUICKLY)
-    gr.on(
-        [dropout.change, frozen.change, batch.change], training_note, [dropout, frozen, batch], controls.how, **QUICKLY
-    )
-    gr.on([model.change, drawing.input, frozen.change], redrawn, [model, drawing, frozen], drawing, **QUICKLY)
-    model.input(weight_menu, model, controls.weights, **QUICKLY)  # a link sets both
+    attack = controls.attack
     choices = [
         attack.change,
-        drawing.change,
+        controls.drawing.change,
         controls.weights.change,
-        dropout.change,
-        frozen.change,
-        batch.change,
+        *(control.change for control in controls.client.values()),
+        controls.batch.change,
         *(control.change for control in controls.defending.values),
     ]
+    _connect_sentence(controls, limits)
+    _connect_training(controls)
     gr.on(
-        [*choices, controls.sentence.change, model.change, controls.scale.change],
+        [*choices, controls.sentence.change, controls.model.change, controls.scale.change],
         asked,
         controls.values,
         shown,
@@ -94,6 +77,39 @@ def connect_notes(controls: Controls, shown: gr.HTML, limits: Limits, device: st
         lambda name: [gr.Group(visible=name == own) for own in OWN_SETTINGS], attack, controls.groups, **QUICKLY
     )
     connect_defenses(controls.defending, QUICKLY)
+
+
+def _connect_sentence(controls: Controls, limits: Limits) -> None:
+    """What is said under the box, and how many lines it has."""
+    sentence, model, batch = controls.sentence, controls.model, controls.batch
+    sentence.change(None, js=CHANGED_JS, api_visibility="private")
+    gr.on(
+        [sentence.change, model.change],
+        lambda text, model: sentence_note(limits, model, text),
+        [sentence, model],
+        controls.said,
+        **QUICKLY,
+    )
+    batch.input(resized, [sentence, batch], sentence, **QUICKLY)
+    sentence.change(lines_of, sentence, batch, **QUICKLY)
+
+
+def _connect_training(controls: Controls) -> None:
+    """How the client trains stands in the closed group's title, and the drawing follows it."""
+
+    def redrawn(model: str, drawing: str, *trained: Any) -> str:
+        try:
+            return drawing_of(model, *chosen_in(drawing), client_from(trained))
+        except ValueError:  # said elsewhere
+            return drawing
+
+    model, drawing, batch = controls.model, controls.drawing, controls.batch
+    trained = [*controls.client.values()]
+    retrained = [control.change for control in trained]
+    gr.on([*retrained, batch.change], training_note, [model, batch, *trained], controls.how, **QUICKLY)
+    gr.on([model.change, drawing.input, *retrained], redrawn, [model, drawing, *trained], drawing, **QUICKLY)
+    connect_client(controls.client, model, QUICKLY)
+    model.input(weight_menu, model, controls.weights, **QUICKLY)  # a link sets both
 
 
 def sentence_note(limits: Limits, model: str, text: str) -> str:
@@ -132,9 +148,13 @@ def described(experiment: Experiment) -> dict[str, Any]:
     return {"title": title(experiment, named), "truth": tokens}
 
 
-def training_note(dropout: float, frozen: bool, batch: int) -> gr.Accordion:
+def training_note(model: str, batch: int, *trained: Any) -> gr.Accordion:
     """The closed group still tells what is on in it."""
-    return gr.Accordion(label=" · ".join([TRAINING, *training(dropout, frozen, batch)]))
+    try:
+        told = training(client_from(trained), outline(model), batch)
+    except ValueError as problem:
+        told = [f"⚠ {problem}"]
+    return gr.Accordion(label=" · ".join([TRAINING, *told]))
 
 
 def attack_note(experiment: Experiment) -> tuple[str, str]:
@@ -149,7 +169,7 @@ def attack_note(experiment: Experiment) -> tuple[str, str]:
         if at_hand and not LENT and count(all_pieces(outline(experiment.model))) < QUICK:
             with at_most(MOMENT):
                 case = set_up(experiment)
-                cost = f"In this step, {cost_of(case.likeness)}." if experiment.defenses else ""
+                cost = f"In this step, {cost_of(case.likeness)}." if experiment.covered else ""
                 check(experiment, case.leak)
     except Over:
         pass  # it takes longer to find out: the run will tell

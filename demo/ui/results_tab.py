@@ -48,7 +48,7 @@ OTHERS: dict[str, Any] = {
     "title": "What else stops it",
     "source": "Ours; pruning against leakage is from Zhu et al. 2019, DLG (https://arxiv.org/abs/1906.08935)",
     "about": "Pruning sends only the largest numbers (prune=0.9 leaves out 90 %), masking leaves out random ones, "
-    "rounding has fewer bits, sign sends no sizes, average mixes the gradients of so many clients. Exact: the share of "
+    "rounding has fewer bits, sign sends no sizes, companions are other clients in the mean. Exact: the share of "
     "sentences recovered word for word; cosine: how much of the gradient's direction training keeps.",
     "command": f"{COMMAND} defenses --sentences FILE --out defenses.jsonl",
 }

@@ -9,9 +9,10 @@ import gradio as gr
 from demo.runs.engine import Experiment
 from demo.runs.surveys import STRENGTHS, Reading, cells, survey, sweep
 from demo.screen.reports import Report, reports, survey_title, sweep_title
-from demo.screen.reports import asked as asked_of
+from demo.settings import clamp
 from demo.ui import components
-from demo.ui.choices import DEFAULT, clamp, experiment_from, written
+from demo.ui.asked import modernised
+from demo.ui.choices import experiment_from, practised
 from demo.ui.computing import LENT, broken_off, guarded, on_gpu
 from demo.ui.controls import Controls, control_values, experiment_of
 from demo.ui.limits import Limits
@@ -84,7 +85,7 @@ def map_place(row: Place) -> Place:
 
 
 def sweep_place(row: Place) -> Place:
-    return {"defenses": written([str(row.get("defense"))])}
+    return practised([str(row.get("defense"))])
 
 
 def opened(place: Callable[[Place], Place], limits: Limits) -> Callable[[gr.EventData], list[Any]]:
@@ -106,9 +107,9 @@ def opened(place: Callable[[Place], Place], limits: Limits) -> Callable[[gr.Even
 def picked_in(row: Place, place: Callable[[Place], Place], limits: Limits) -> Experiment:
     """What the browser tells of a survey and of the place that was picked -> a checked experiment."""
     asked = row.get("asked")
-    if not isinstance(asked, dict) or asked.keys() != asked_of(DEFAULT).keys():
+    if not isinstance(asked, dict) or "model" not in asked:
         raise ValueError("this place cannot be read: pick another one")
-    return experiment_from(limits, **asked | place(row))
+    return experiment_from(limits, modernised(asked) | place(row))
 
 
 def budget(seconds: float, limits: Limits) -> gr.Slider:

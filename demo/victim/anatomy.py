@@ -68,6 +68,7 @@ class Anatomy(nn.Module):
     tied: bool = False  # whether the table of words is also the matrix that the next word is told with
     both_ways: bool = True  # whether tokens see those after them too
     read_row: int = 0  # the token that the label is read from
+    tasks: tuple[str, ...] = ("label",)  # what it can be trained on, its own first; of several, `told_by(task)` is one
     labels: int  # how many a sentence may have; 0: the next word is the target, at every place
     width: int
     heads: int

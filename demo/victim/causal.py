@@ -55,6 +55,7 @@ class Causal(Anatomy):
     """A family says what its norms and matrices are called, and how places get in."""
 
     both_ways = False
+    tasks = ("next-word", "label")
     read_row = -1  # the only token that has seen them all
     tied: bool  # whether the output matrix is the word table
     key_heads: int
@@ -73,7 +74,8 @@ class Causal(Anatomy):
 
     def logits(self, state: Tensor) -> Tensor:
         """What the last layer hands on -> the next word's."""
-        return F.linear(self.norm(state), self.output_table)
+        normal = self.norm(state)
+        return F.linear(normal, self.words) if self.tied else self.output(normal)  # called, as attacks hook into it
 
     @property
     def output_table(self) -> Tensor:

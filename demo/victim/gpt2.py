@@ -66,7 +66,9 @@ class Gpt2(Causal):
 
     @classmethod
     def shaped(cls, layers: int, hidden: int, heads: int, ffn: int, vocabulary: int, **own: Any) -> "Gpt2":
-        return cls(GPT2Config(vocab_size=vocabulary, n_embd=hidden, n_layer=layers, n_head=heads, n_inner=ffn))
+        ends = {"bos_token_id": None, "eos_token_id": None}  # another vocabulary may not have GPT-2's own
+        size = {"n_embd": hidden, "n_layer": layers, "n_head": heads, "n_inner": ffn}
+        return cls(GPT2Config(vocab_size=vocabulary, **size, **ends))
 
     @classmethod
     def saved(cls, folder: Path) -> "Gpt2":

@@ -29,6 +29,7 @@ class Defense:
     drawn: ClassVar[bool] = False  # draws at random what nobody else can repeat
     sparse: ClassVar[bool] = False  # sends zeros instead of most numbers
     sizes: ClassVar[bool] = True  # tells how large numbers are, not only their signs
+    strengths: ClassVar[tuple[float | str, ...]] = ()  # from weak to strong, around where attacks give up
 
     def each(self, example: Gradient) -> Gradient:
         """What is done to each example's own gradient."""
@@ -49,9 +50,14 @@ class Defense:
         return 0.0
 
     @property
-    def companions(self) -> int:
-        """Other clients whose gradients go into the mean."""
-        return 0
+    def epsilon(self) -> float:
+        """The differential privacy that it buys; infinite where it is none."""
+        return math.inf
+
+    @property
+    def note(self) -> str:
+        """What its settings mean for the client, where there is more to say than their help does."""
+        return ""
 
     def blur(self, gradient: Tensor, batch: int) -> float:
         """The standard deviation of what it adds to each number of a shared tensor, as anyone can tell."""

@@ -6,7 +6,7 @@ model.text(ids)                     # "the cat sat"
 """
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -40,6 +40,13 @@ class Model:
     @property
     def hidden(self) -> int:
         return self.net.width
+
+    def told_by(self, task: str) -> "Model":
+        """The same model, trained on that task; on its own one, where none is named."""
+        if task and task not in self.net.tasks:
+            raise ModelError(f"{self.id} cannot be trained on {task}: its task is {' or '.join(self.net.tasks)}")
+        net: Any = self.net
+        return replace(self, net=net.told_by(task)) if task and len(net.tasks) > 1 else self
 
     @property
     def reads(self) -> bool:
