@@ -1,6 +1,8 @@
 /* A recording: one run as a file, the same that demo/screen/recordings.py writes. Files come from anybody, so what
    is read is checked field by field and built anew; nothing else of the file is kept. */
 
+import { grown } from "./growth.js";
+
 export const FORMAT = "leakscope-run",
   VERSION = 1;
 export const MOST_BYTES = 32e6;
@@ -8,7 +10,8 @@ const FRAMES = 5000,
   TOKENS = 600,
   WORDS = 1000,
   LETTERS = 200,
-  TEXT = 2000;
+  TEXT = 2000,
+  TREE = 500_000; // letters that tell how one grew
 
 export class Damaged extends Error {}
 
@@ -77,6 +80,10 @@ const marks = field(
   "made of = ~ x",
   (value) => typeof value === "string" && value.length <= TOKENS && /^[=~x]*$/.test(value),
 );
+const tree = field(
+  "how a tree of prefixes grew",
+  (value) => typeof value === "string" && value.length <= TREE && grown(value) !== null,
+);
 const maybe = (kind) => field(`${kind.words} or null`, (value) => value === null || kind.test(value));
 const of = (shape) => ({ shape, words: "an object" });
 const each = (shape) => ({ each: shape, words: "a list of objects" });
@@ -117,6 +124,7 @@ const FRAME = {
   stage: text(TEXT),
   meaning: optional(text(LETTERS)),
   candidates: optional(of(CANDIDATES)),
+  growth: optional(tree),
   masks: optional(list(bits, TOKENS)),
   masks_right: optional(list(percent, TOKENS)),
 };

@@ -20,7 +20,7 @@ from demo.victim.models import outline
 from demo.victim.slices import SLICES, Slice, count, holds, select, share, slices_of
 
 ASSETS = Path(__file__).parents[2] / "assets"
-STYLES = ("page.css", "stage.css", "survey.css", "lesson.css", "compare.css", "tables.css")
+STYLES = ("page.css", "stage.css", "stage/tree.css", "survey.css", "lesson.css", "compare.css", "tables.css")
 PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 
 
