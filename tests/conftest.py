@@ -12,10 +12,11 @@ from demo.client.secret import Secret
 from demo.client.share import share
 from demo.victim.model import Model
 from demo.victim.models import FAMILIES, KEPT, MODELS, Shape, Weights, draw, load, ordinary_ids, pretrained_folder
-from demo.victim.slices import select
+from demo.victim.slices import SLICES, select
 from tests.toy import DRAWN, Toy
 
 LONG = 1200.0  # seconds: a budget that no machine is too slow for, where an attack ends by itself
+UNGATED = tuple(name for name in SLICES if name != "ffn-gate")  # the slices of networks that have no gates
 SENTENCE = "the cat sat on the mat near the red door"
 
 

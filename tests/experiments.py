@@ -19,8 +19,8 @@ from demo.runs.engine import Experiment
 from demo.runs.surveys import STRENGTHS
 from demo.screen.messages import messages
 from demo.victim.gradients import Defense
-from demo.victim.models import MODELS
-from demo.victim.slices import SLICES
+from demo.victim.models import MODELS, outline
+from demo.victim.slices import SLICES, slices_of
 
 LARGEST = "bert-large"  # a single step of it takes seconds
 SENTENCES = (
@@ -59,7 +59,7 @@ class Outcome:
 def drawn(chance: random.Random, models: Sequence[str], seconds: Sequence[float] = (2, 4)) -> Experiment:
     """Anything that the page can ask for."""
     model = chance.choice(models)
-    slice = chance.choice(list(SLICES))
+    slice = chance.choice(list(slices_of(outline(model))))
     count = chance.choice([1, 1, 1, 2, 3, 4, 8])
     defenses = [one_of(name, chance) for name in DEFENSES if chance.random() < chance.choice([0.0, 0.15, 0.5])]
     if count > 1:  # the mean over clients is of one sentence each

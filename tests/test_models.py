@@ -5,7 +5,8 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 from demo.victim import models
 from demo.victim.anatomy import mixed
 from demo.victim.bert import Bert
-from demo.victim.models import MODELS, ModelError, Weights, drafted, draw, load, pick_device, pretrained_folder
+from demo.victim.models import MODELS, ModelError, Weights, drafted, draw, load, outline, pick_device, pretrained_folder
+from demo.victim.slices import all_pieces, count
 
 
 def test_network_is_bert(minilm):
@@ -26,6 +27,27 @@ def test_sizes_are_the_papers(name, millions):
     with torch.device("meta"):
         net = drafted(MODELS[name], 30522)
     assert sum(p.numel() for p in net.parameters()) / 1e6 == pytest.approx(millions, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [
+        ("smollm2", 134.5),
+        ("gpt2", 124.4),
+        ("smollm2-135m", 134.5),
+        ("smollm2-360m", 361.8),
+        ("tinyllama", 1100.0),
+        ("qwen2.5", 494.0),
+    ],
+)
+def test_an_outline_has_the_published_size_before_anything_is_fetched(name, millions, monkeypatch):
+    monkeypatch.setattr(models, "at_hand", lambda name: None)
+    model = outline(name, Weights())
+    assert count(all_pieces(model)) / 1e6 == pytest.approx(millions, abs=0.1)
+    assert not model.reads
+    with pytest.raises(ModelError, match=f"{name} is not here yet"):
+        model.encode("one two")
+    assert outline("gpt2").reads  # drawn, it reads with the embedded tokenizer
 
 
 def test_decoder_reads_everything_with_its_last_token(tiny_decoder):

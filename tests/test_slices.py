@@ -1,8 +1,9 @@
 import pytest
 import torch
 
-from demo.victim.models import MODELS, Model, drafted
-from demo.victim.slices import SLICES, all_pieces, count, group_of, holds, matrices_of, select, share, slices_of
+from demo.victim.models import MODELS, Model, Weights, drafted, outline
+from demo.victim.slices import SLICES, all_pieces, count, groups_of, holds, matrices_of, select, share, slices_of
+from tests.conftest import UNGATED
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +40,11 @@ def test_ffn_out_is_not_the_attention_output(tiny):
     assert (attention.name, attention.size) == ("1.attention-output.weight", 48 * 48)
 
 
-@pytest.mark.parametrize("name", SLICES)
+@pytest.mark.parametrize("name", UNGATED)
 def test_every_slice_is_what_it_says(tiny, name):
     pieces = select(tiny, name, (0, 2))
     assert pieces
-    assert all({piece.part, group_of(tiny, piece)} & set(SLICES[name].parts) for piece in pieces)
+    assert all({piece.part, *groups_of(tiny, piece)} & set(SLICES[name].parts) for piece in pieces)
     if SLICES[name].of_layer:
         assert {piece.layer for piece in pieces} == {0, 2}
         assert count(pieces) == count(select(tiny, name, (0,))) + count(select(tiny, name, (2,)))
@@ -67,13 +68,34 @@ def test_clear_errors(tiny):
 
 
 def test_a_models_slices_are_those_that_it_has(tiny, toy):
-    assert list(slices_of(tiny)) == list(SLICES)
+    assert tuple(slices_of(tiny)) == UNGATED
     assert list(matrices_of(tiny)) == ["query", "key", "value", "attention-output", "ffn-in", "ffn-out"]
     assert "head" in slices_of(toy)
 
 
+FFN = ("ffn-gate", "ffn-in", "ffn-out")
+
+
+def test_a_decoders_slices_are_called_as_its_parts_are():
+    """A tied table of words is in the head as well as before the layers, and counted once."""
+    smollm2, tiny = outline("smollm2", Weights()), outline("llama-tiny")
+    words = 49152 * 576
+    assert count(select(smollm2, "head")) == words + 576
+    assert count(select(smollm2, "embeddings")) == words
+    assert count(select(smollm2, "all")) == count(select(smollm2, "encoder")) + words + 576
+    known = slices_of(smollm2)
+    assert list(matrices_of(smollm2)) == ["query", "key", "value", "attention-output", *FFN]
+    assert known["head"].title == "final norm + word table"
+    assert all("output matrix too (tied)" in known[name].about for name in ("head", "embeddings"))
+    assert {piece.part for piece in select(tiny, "head")} == {"final-norm", "output"}
+    assert slices_of(tiny)["head"].title == "final norm + output"
+    assert "tied" not in slices_of(tiny)["embeddings"].about
+    with pytest.raises(ValueError, match="minilm has no feed-forward gate: choose one of all, encoder"):
+        select(outline("minilm"), "ffn-gate", (0,))
+
+
 def test_what_glows_with_a_slice():
     inside = {name: [other for other, s in SLICES.items() if s.of_layer and holds(SLICES[name], s)] for name in SLICES}
-    assert inside["layer"] == ["qkv", "query", "key", "value", "attention-output", "ffn-in", "ffn-out"]
+    assert inside["layer"] == ["qkv", "query", "key", "value", "attention-output", *FFN]
     assert inside["qkv"] == ["query", "key", "value"]
     assert inside["query"] == []

@@ -199,6 +199,6 @@ def test_experiments_are_drawn_from_all_that_there_is():
     chance = random.Random(0)
     many = [drawn(chance, list(MODELS)) for _ in range(400)]
     assert {one.model for one in many} == set(MODELS)
-    assert len({one.slice for one in many}) == 12
+    assert len({one.slice for one in many}) == 13
     assert len({one.attack for one in many}) == 10
     assert max(len(one.defenses) for one in many) >= 4

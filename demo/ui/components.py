@@ -180,6 +180,7 @@ def drawing_of(model: str, slice: str, layers: Sequence[int], frozen_embeddings:
     """
     net = outline(model)
     known = slices_of(net)
+    slice = slice if slice in known else "layer"  # another model's own
     layers = [layer for layer in layers if 0 <= layer < net.layers] or [min(2, net.layers - 1)]
     try:
         pieces = select(net, slice, layers, frozen_embeddings)

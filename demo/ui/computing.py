@@ -22,6 +22,7 @@ Item = TypeVar("Item")
 LENT = is_zero_gpu_space()
 STARTING = 5.0  # seconds for a worker to start, to fit a lens and to say its last word
 LOADING = 0.1  # seconds for each million of parameters
+LOADED = 50.0  # seconds after which any is there: nobody is lent a GPU for longer than two minutes
 
 
 def on_gpu(stream: Callable[..., Iterator[Item]]) -> Callable[..., Iterator[Item]]:
@@ -44,15 +45,16 @@ def on_gpu(stream: Callable[..., Iterator[Item]]) -> Callable[..., Iterator[Item
 
 def borrowed(*experiments: Experiment) -> float:
     """For how long the GPU is asked for: shorter is served sooner, and a visitor has a few minutes a day."""
-    return round(
-        sum(one.seconds for one in experiments) + STARTING + LOADING * max(size(one.model) for one in experiments)
-    )
+    loading = min(LOADED, LOADING * max(size(one.model) for one in experiments))
+    return round(sum(one.seconds for one in experiments) + STARTING + loading)
 
 
 def size(model: str) -> float:
     """Millions of parameters, roughly: the layers' matrices and the table of words."""
     shape: Any = MODELS[model]
-    return (shape.layers * shape.hidden * (4 * shape.hidden + 2 * shape.ffn) + 31e3 * shape.hidden) / 1e6
+    return (
+        shape.layers * shape.hidden * (4 * shape.hidden + 2 * shape.ffn) + (shape.vocabulary or 31e3) * shape.hidden
+    ) / 1e6
 
 
 def attacked(experiment: Experiment) -> Iterator[Message]:

@@ -7,8 +7,12 @@ rough            the same network in bfloat16, for searches
 bert             the first family
 encoder_decoder  TAG's Transformer, which reads the sentence again
 weights          the numbers of a network, drawn
+causal           what decoders share: layers that look back only, and keep what is settled
+gpt2             learned positions, and the word table as output matrix
+llama            turned places, gates, shared keys; and its kin
 model            a network with its tokenizer
-models           the table of victims and families, and where their weights come from
+shapes           the table of models
+models           a model of the table with its numbers: loaded, fetched or drawn
 slices           which pieces of the gradient are exposed
 gradients        the step that both can take, and what anyone may know of a defense
 """

@@ -65,6 +65,7 @@ class Anatomy(nn.Module):
     NORMS: ClassVar[tuple[type[nn.Module], ...]] = ()  # modules whose weight stretches what they have normalised
 
     decoder: int | None = None  # the layer that reads the sentence again and asks the layers before it, if one does
+    tied: bool = False  # whether the table of words is also the matrix that the next word is told with
     both_ways: bool = True  # whether tokens see those after them too
     read_row: int = 0  # the token that the label is read from
     labels: int  # how many a sentence may have; 0: the next word is the target, at every place
@@ -82,8 +83,8 @@ class Anatomy(nn.Module):
 
     @classmethod
     @abstractmethod
-    def shaped(cls, layers: int, hidden: int, heads: int, ffn: int, vocabulary: int) -> "Anatomy":
-        """One of that size, whose numbers are to be drawn."""
+    def shaped(cls, layers: int, hidden: int, heads: int, ffn: int, vocabulary: int, **own: Any) -> "Anatomy":
+        """One of that size, whose numbers are to be drawn; `own` is what only this family has."""
 
     @classmethod
     @abstractmethod
@@ -160,6 +161,11 @@ class Anatomy(nn.Module):
             named = dict(block.named_modules())
             found |= {f"{layer}.{part}": named[path] for part, path in self.PARTS.items() if path in named}
         return found
+
+    @property
+    def after_layers(self) -> tuple[str, ...]:
+        """The head's parts."""
+        return (*self.HEAD, "word") if self.tied and not self.labels else tuple(self.HEAD)
 
     def embed(self, words: Tensor, masks: Masks = NONE) -> Tensor:
         """Word vectors (rows, tokens, hidden) -> what layer 0 reads."""

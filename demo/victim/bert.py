@@ -51,7 +51,7 @@ class Bert(Anatomy):
         self.longest, self.dropout = config.max_position_embeddings, config.hidden_dropout_prob
 
     @classmethod
-    def shaped(cls, layers: int, hidden: int, heads: int, ffn: int, vocabulary: int) -> "Bert":
+    def shaped(cls, layers: int, hidden: int, heads: int, ffn: int, vocabulary: int, **own: Any) -> "Bert":
         config = BertConfig(
             vocab_size=vocabulary,
             hidden_size=hidden,

@@ -55,8 +55,8 @@ class Gpt2(Causal):
         self.classifier = nn.Linear(hidden, LABELS, bias=False)
 
     @classmethod
-    def shaped(cls, layers: int, hidden: int, heads: int, ffn: int, vocabulary: int, **others: Any) -> "Gpt2":
-        return cls(GPT2Config(vocabulary, n_embd=hidden, n_layer=layers, n_head=heads, n_inner=ffn))
+    def shaped(cls, layers: int, hidden: int, heads: int, ffn: int, vocabulary: int, **own: Any) -> "Gpt2":
+        return cls(GPT2Config(vocab_size=vocabulary, n_embd=hidden, n_layer=layers, n_head=heads, n_inner=ffn))
 
     @classmethod
     def saved(cls, folder: Path) -> "Gpt2":

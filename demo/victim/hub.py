@@ -36,9 +36,15 @@ def download(name: str, hub: str) -> Path:
         raise ModelError(out_of_reach(name, hub, in_words(problem))) from problem
 
 
+def cached(hub: str) -> Path | None:
+    """The folder of files that were fetched from the hub before."""
+    found = try_to_load_from_cache(hub, "model.safetensors") if hub else None
+    return Path(found).parent if isinstance(found, str) else None
+
+
 def why_not(name: str, hub: str, patience: float | None = None) -> str | None:
     """Why the files cannot be had, or None; nothing is downloaded to find out, nobody waits longer than asked."""
-    if isinstance(try_to_load_from_cache(hub, "model.safetensors"), str):
+    if cached(hub):
         return None
     with _LOCK:
         known = _QUESTIONS.get(hub)

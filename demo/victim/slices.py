@@ -8,7 +8,7 @@ a choice of pieces, for one layer or several:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from demo.victim.model import Model
 
@@ -66,6 +66,9 @@ SLICES = {
     "attention-output": Slice(
         "attention output", "O", "Joins what the attention heads gathered.", ("attention-output",), True, True
     ),
+    "ffn-gate": Slice(
+        "feed-forward gate", "F gate", "Decides how much of each widened token goes on.", ("ffn-gate",), True, True
+    ),
     "ffn-in": Slice("feed-forward in", "F₁", "Widens each token before its non-linearity.", ("ffn-in",), True, True),
     "ffn-out": Slice("feed-forward out", "F₂", "Narrows each token after its non-linearity.", ("ffn-out",), True, True),
     "head": Slice("pooler + classifier", "pooler + head", "What turns the last state into a label.", (HEAD,)),
@@ -86,9 +89,23 @@ def all_pieces(model: Model) -> list[Piece]:
 
 def slices_of(model: Model) -> dict[str, Slice]:
     """Those of the table that this model has, in their order."""
-    pieces = all_pieces(model)
-    parts = {piece.part for piece in pieces} | {group_of(model, piece) for piece in pieces}
-    return {name: slice for name, slice in SLICES.items() if parts & set(slice.parts)}
+    parts = {part for piece in all_pieces(model) for part in (piece.part, *groups_of(model, piece))}
+    return {name: named(model, name) for name, slice in SLICES.items() if parts & set(slice.parts)}
+
+
+def named(model: Model, name: str) -> Slice:
+    """A slice as this model's own parts call it."""
+    slice, net = SLICES[name], model.net
+    if name == "head":
+        title = " + ".join("word table" if part in net.TABLES else part.replace("-", " ") for part in net.after_layers)
+        about = slice.about if net.labels else "What turns each state into the next word."
+    elif name == "embeddings":
+        title, about = f"{' + '.join(part for part in slice.parts if part in net.TABLES)} embeddings", slice.about
+    else:
+        return slice
+    if not set(net.TABLES).isdisjoint(net.after_layers):
+        about += " The table of words is the output matrix too (tied)."
+    return replace(slice, title=title, about=about, short=slice.short if title == slice.title else name)
 
 
 def matrices_of(model: Model) -> dict[str, Slice]:
@@ -105,8 +122,12 @@ def holds(slice: Slice, other: Slice) -> bool:
     return slice is not other and (slice.parts == (LAYER,) or set(other.parts) < set(slice.parts))
 
 
-def group_of(model: Model, piece: Piece) -> str:
-    return LAYER if piece.layer is not None else HEAD if piece.part in model.net.HEAD else TABLES
+def groups_of(model: Model, piece: Piece) -> tuple[str, ...]:
+    """Two of a table of words that is the output matrix too."""
+    if piece.layer is not None:
+        return (LAYER,)
+    places = {TABLES: model.net.TABLES, HEAD: model.net.after_layers}
+    return tuple(group for group, parts in places.items() if piece.part in parts)
 
 
 def select(model: Model, name: str, layers: Sequence[int] = (), frozen_embeddings: bool = False) -> tuple[Piece, ...]:
@@ -117,6 +138,9 @@ def select(model: Model, name: str, layers: Sequence[int] = (), frozen_embedding
     if name not in SLICES:
         raise ValueError(f"unknown slice {name!r}: choose one of {', '.join(SLICES)}")
     chosen = SLICES[name]
+    own = [piece for piece in all_pieces(model) if {piece.part, *groups_of(model, piece)} & set(chosen.parts)]
+    if not own:
+        raise ValueError(f"{model.id} has no {chosen.title}: choose one of {', '.join(slices_of(model))}")
     if chosen.of_layer:
         if not layers:
             raise ValueError(f"slice {name!r} needs a layer: 0 to {model.layers - 1}")
@@ -125,9 +149,8 @@ def select(model: Model, name: str, layers: Sequence[int] = (), frozen_embedding
             raise ValueError(f"layer {wrong[0]} does not exist: {model.id} has layers 0 to {model.layers - 1}")
     pieces = tuple(
         piece
-        for piece in all_pieces(model)
-        if {piece.part, group_of(model, piece)} & set(chosen.parts)
-        and (not chosen.of_layer or piece.layer in layers)
+        for piece in own
+        if (not chosen.of_layer or piece.layer in layers)
         and (not chosen.weights_only or piece.kind == "weight")
         and not (frozen_embeddings and piece.part in model.net.TABLES)
     )
