@@ -10,7 +10,7 @@ from demo.client.secret import Secret
 DEAD = 3  # words that came near, at each place
 
 
-class Growing:
+class PlayedSearch:
     """Reads the batch that it was given beforehand, all sentences at once, a word of each in a snapshot."""
 
     about = "A played search."
