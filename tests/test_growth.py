@@ -2,31 +2,15 @@
 
 import json
 
-import pytest
-
-from demo.attacker.attacks import ATTACKS
 from demo.attacker.attacks.base import Branch, Growth
-from demo.runs.engine import Experiment, run, secret_of, set_up
+from demo.runs.engine import Experiment, run, set_up
 from demo.screen.comparisons import comparison
 from demo.screen.growth import BRANCHES, DEAD, SAID, Growing
 from demo.screen.messages import BLANK, messages
 from demo.screen.recordings import recorded
-from tests.growing import PlayedSearch
 
 SENTENCE = "the patient was diagnosed with diabetes last week"
 BATCH = f"{SENTENCE}\nthe patient went home\nmy password is hunter two"
-
-
-@pytest.fixture
-def played(toy, monkeypatch):
-    """played(sentences) -> the experiment whose search walks as it is told."""
-
-    def make(sentence: str, **more) -> Experiment:
-        experiment = Experiment(sentence, model="toy", slice="all", layers=(), attack="played", device="cpu", **more)
-        monkeypatch.setitem(ATTACKS, "played", PlayedSearch(secret_of(experiment, toy)))
-        return experiment
-
-    return make
 
 
 def frames(experiment, gap=0.0):

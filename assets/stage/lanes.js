@@ -92,5 +92,5 @@ function twigsOf(parent, word, living) {
     ...ends.filter((one) => one.word !== expected?.word).map((one) => ({ ...one, kind: "end" })),
     ...dead.filter((one) => one.word !== expected?.word && one.word !== word).map((one) => ({ ...one, kind: "dead" })),
   ];
-  return others.slice(0, TWIGS);
+  return others.slice(0, TWIGS).map(({ kind, word, chance, distance }) => ({ kind, word, chance, distance }));
 }

@@ -45,10 +45,11 @@ export class PrefixTree {
     this.tree.upTo(frames, shown);
     const { cells, lanes } = laidOut(this.tree, guesses(frames[shown], start ?? {}), over);
     const lost = this.order.find(({ key }) => this.cells.get(key).node.contains(document.activeElement));
-    Object.assign(this, { order: cells, over });
+    Object.assign(this, { order: cells, over, drawing: true }); // a node that goes tells that it loses the keyboard
     this.trunk.dataset.lanes = lanes >= DENSE_FROM ? "many" : lanes > 1 ? "some" : "one";
     this.trunk.dataset.length = cells.length >= VAST_FROM ? "vast" : cells.length >= LONG_FROM ? "long" : "short";
     this.arrange(cells, lanes);
+    this.drawing = false;
     if (lost && !this.trunk.contains(document.activeElement))
       this.move(cells.find(({ lane, place }) => lane === lost.lane && place === lost.place));
     this.tell();
@@ -127,6 +128,7 @@ export class PrefixTree {
     const key = node?.dataset.key ?? null;
     if (key === this.pointed || !this.order.length) return;
     this.pointed = key;
+    if (this.drawing) return;
     this.tell();
   }
 
