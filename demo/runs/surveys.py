@@ -43,7 +43,7 @@ class Reading:
 
 def cells(base: Experiment) -> Iterator[Experiment]:
     """Every place of the model that may leak alone, the quick ones first: the embeddings, then layer by layer."""
-    model = outline(base.model)
+    model = outline(base.model, base.weights)
     yield replace(base, slice="embeddings", layers=())
     for layer in range(model.layers):
         for matrix in matrices_of(model):

@@ -76,7 +76,7 @@ def changed(base: Experiment, change: Change) -> Experiment:
     slice, attack = change.slice or base.slice, change.attack or base.attack
     if slice not in SLICES:
         raise ValueError(f"unknown slice {slice!r}: choose one of {', '.join(SLICES)}")
-    middle = outline(base.model).layers // 2
+    middle = outline(base.model, base.weights).layers // 2
     layers = base.layers or (middle,) if change.layer is None else (change.layer,)
     defenses = base.defenses
     if change.defense is not None:

@@ -34,7 +34,7 @@ def reports(
 ) -> Iterator[Report]:
     """The survey as the screen sees it; closing the generator stops it. One that goes on has `earlier` rows."""
     done: list[Reading] = []
-    model = outline(experiments[0].model)
+    model = outline(experiments[0].model, experiments[0].weights)
     about = {
         "run": secrets.token_hex(4),
         "title": title,

@@ -101,7 +101,10 @@ def check_batch(limits: Limits, model: Model, text: str) -> list[list[str]]:
     lines = Experiment(text).sentences
     if len(lines) > MOST_SENTENCES:
         raise ValueError(f"the batch has {len(lines)} sentences: give at most {MOST_SENTENCES}, one a line")
-    batch = [model.tokens(model.inner(model.encode(line))) for line in lines or [text]]
+    if model.reads:
+        batch = [model.tokens(model.inner(model.encode(line))) for line in lines or [text]]
+    else:  # its tokenizer is yet to be fetched: words are nearly as many
+        batch = [line.split() for line in lines]
     for n, tokens in enumerate(batch, 1):
         if len(tokens) > limits.tokens:
             which = "the sentence" if len(batch) == 1 else f"sentence {n}"

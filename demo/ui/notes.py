@@ -22,6 +22,7 @@ from demo.victim.models import MODELS, Weights, outline, unavailable
 from demo.victim.slices import all_pieces, count
 
 QUICK = 50e6  # parameters of models that take a training step in a moment
+NOT_HERE = "is fetched once, when its first attack starts; its tokens can be counted then."
 MOMENT = 1.0  # seconds that a note is worth
 CHANGED_JS = "() => { window.leakscopeSentence?.changed(); }"
 QUICKLY: dict[str, Any] = {  # how events run that answer at once
@@ -97,10 +98,13 @@ def connect_notes(controls: Controls, shown: gr.HTML, limits: Limits, device: st
 
 def sentence_note(limits: Limits, model: str, text: str) -> str:
     """The line under the box: how many tokens, or what is wrong, and where the text goes."""
+    chosen = outline(model)
     try:
-        batch = check_batch(limits, outline(model), text)
+        batch = check_batch(limits, chosen, text)
     except ValueError as problem:
         return f"⚠ {problem}."
+    if not chosen.reads:
+        return f"{chosen.title} {NOT_HERE} Your text stays in this run's memory: not logged, not kept."
     tokens, unknown = sum(map(len, batch)), sum(sentence.count("[UNK]") for sentence in batch)
     strange = ""
     if unknown:
@@ -123,7 +127,8 @@ def described(experiment: Experiment) -> dict[str, Any]:
     model, weights = outline(experiment.model), experiment.weights or Weights(MODELS[experiment.model].default)
     kind = weights.kind if weights.kind == "pretrained" else f"{weights.kind}({weights.scale:g})"
     named = replace(model, title=f"{model.title}, {kind}")
-    tokens = [token for sentence in experiment.sentences for token in model.tokens(model.inner(model.encode(sentence)))]
+    read = experiment.sentences if model.reads else ()
+    tokens = [token for sentence in read for token in model.tokens(model.inner(model.encode(sentence)))]
     return {"title": title(experiment, named), "truth": tokens}
 
 

@@ -2,6 +2,8 @@
 
 keeping          what is kept for the next run, and what is let go
 hub              where pretrained files come from
+gguf_file        llama.cpp's kind of file, unpacked
+packages         models that come inside packages: fetched once, and kept on disk
 anatomy          what an attack may ask of any family: a stack of which any part can be run
 rough            the same network in bfloat16, for searches
 bert             the first family
@@ -10,6 +12,7 @@ weights          the numbers of a network, drawn
 causal           what decoders share: layers that look back only, and keep what is settled
 gpt2             learned positions, and the word table as output matrix
 llama            turned places, gates, shared keys; and its kin
+spelling         how tokens are written, and which may be guessed
 model            a network with its tokenizer
 shapes           the table of models
 models           a model of the table with its numbers: loaded, fetched or drawn

@@ -209,7 +209,7 @@ class Anatomy(nn.Module):
         tick()
         after = self._after(self._attended(embedded, hidden, layer, masks), layer, masks)
         if after.requires_grad:  # so that the way back can be stopped in every layer, too
-            after.register_hook(_ticked)
+            after.register_hook(lambda gradient: tick())
         return after
 
     @cached_property
@@ -245,7 +245,3 @@ def mixed(
 
 def masked(x: Tensor, masks: Masks, site: str) -> Tensor:
     return x * masks[site] if site in masks else x
-
-
-def _ticked(gradient: Tensor) -> None:
-    tick()

@@ -103,9 +103,10 @@ class Causal(Anatomy):
         state = self.inputs(self.embed(words, masks), len(self.layers), masks)
         if self.labels:
             return F.cross_entropy(self.label(state[:, -1]), targets, reduction="none")
-        logits = self.logits(state[:, :-1])
-        each = F.cross_entropy(logits.mT, targets[:, 1:].expand(len(words), -1), reduction="none")
-        return each.mean(1)
+        logits, targets = self.logits(state[:, :-1]), targets[:, 1:].expand(len(words), -1)
+        # Word by word: over columns, torch sums a vocabulary's probabilities one after the other, to four digits only.
+        each = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
+        return each.unflatten(0, targets.shape).mean(1)
 
     def label(self, state: Tensor, masks: Masks = NONE) -> Tensor:
         return self.classifier(self.norm(state))

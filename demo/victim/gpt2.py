@@ -10,11 +10,21 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import AutoConfig, GPT2Config
 
 from demo.victim.anatomy import Attention
 from demo.victim.causal import LABELS, Causal, Normed
-from demo.victim.weights import fresh_classifier, hush
+from demo.victim.hub import ModelError, tensors_in
+from demo.victim.weights import fresh_classifier
+
+THEIRS = {"wte": "table", "wpe": "order", "ln_f": "norm"}  # transformers' names -> ours
+BLOCK = {
+    "ln_1": "attention_norm",
+    "ln_2": "ffn_norm",
+    "attn.c_proj": "join",
+    "mlp.c_fc": "widen",
+    "mlp.c_proj": "narrow",
+}
 
 
 class Block(nn.Module):
@@ -60,17 +70,16 @@ class Gpt2(Causal):
 
     @classmethod
     def saved(cls, folder: Path) -> "Gpt2":
-        hush()
-        theirs = GPT2LMHeadModel.from_pretrained(
-            folder, use_safetensors=True, local_files_only=True, dtype=torch.float32
-        ).transformer
-        net = cls(theirs.config)
-        net.table.load_state_dict(theirs.wte.state_dict())
-        net.order.load_state_dict(theirs.wpe.state_dict())
-        net.norm.load_state_dict(theirs.ln_f.state_dict())
-        for ours, block in zip(net.layers, theirs.h, strict=True):
-            _copy(ours, block)
-        fresh_classifier(net.classifier, theirs.config.initializer_range)
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        if config.model_type != "gpt2":
+            raise ModelError(f"{folder.name} is a {config.model_type}: give a gpt2")
+        with torch.device("meta"):
+            net = cls(config)
+        numbers = {"classifier.weight": torch.empty(LABELS, net.width)}
+        for name, number in tensors_in(folder).items():
+            numbers |= _ours(name.removeprefix("transformer."), number)
+        net.load_state_dict(numbers, assign=True)
+        fresh_classifier(net.classifier, config.initializer_range)
         return net
 
     @property
@@ -99,13 +108,17 @@ def _gelu(x: Tensor) -> Tensor:
     return F.gelu(x, approximate="tanh")
 
 
-def _copy(ours: Any, theirs: Any) -> None:
-    """One layer's numbers; theirs are stored the other way round."""
-    ours.attention_norm.load_state_dict(theirs.ln_1.state_dict())
-    ours.ffn_norm.load_state_dict(theirs.ln_2.state_dict())
-    weights, biases = theirs.attn.c_attn.weight.T.chunk(3), theirs.attn.c_attn.bias.chunk(3)
-    for linear, weight, bias in zip((ours.query, ours.key, ours.value), weights, biases, strict=True):
-        linear.load_state_dict({"weight": weight, "bias": bias})
-    others = {ours.join: theirs.attn.c_proj, ours.widen: theirs.mlp.c_fc, ours.narrow: theirs.mlp.c_proj}
-    for linear, other in others.items():
-        linear.load_state_dict({"weight": other.weight.T, "bias": other.bias})
+def _ours(name: str, number: Tensor) -> dict[str, Tensor]:
+    """h.3.attn.c_proj.weight -> layers.3.join.weight; matrices are stored the other way round, three of them in one."""
+    part, _, kind = name.rpartition(".")
+    if part in THEIRS:
+        return {f"{THEIRS[part]}.{kind}": number}
+    if not part.startswith("h."):
+        return {}  # the table of words once more, as the output matrix
+    _, layer, *inside = part.split(".")
+    part = ".".join(inside)
+    number = number.T.contiguous() if number.dim() == 2 else number
+    if part == "attn.c_attn":
+        thirds = zip(("query", "key", "value"), number.chunk(3), strict=True)
+        return {f"layers.{layer}.{ours}.{kind}": third for ours, third in thirds}
+    return {f"layers.{layer}.{BLOCK[part]}.{kind}": number} if part in BLOCK else {}  # older files hold masks, too

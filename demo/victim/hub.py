@@ -9,9 +9,14 @@ from pathlib import Path
 
 from huggingface_hub import HfApi, constants, snapshot_download, try_to_load_from_cache
 from huggingface_hub.errors import RepositoryNotFoundError
+from safetensors import safe_open
+from torch import Tensor
+
+from demo.turns import tick, ticking
 
 TIMEOUT = 3.0  # seconds that the hub has for its answer
 PATIENCE = 1.5  # seconds that a page waits for it, which then has to go on
+LOOK = 0.1  # seconds between two looks at a download
 AGAIN = 60.0  # seconds after which a hub that could not be reached is asked once more
 FILES = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt"]
 
@@ -30,10 +35,29 @@ def download(name: str, hub: str) -> Path:
     """The folder of the model's files, fetched from the hub where they are not on disk yet."""
     if not hub:
         raise ModelError(f"{name} has no pretrained weights: choose normal or uniform")
-    try:
-        return Path(snapshot_download(hub, allow_patterns=FILES))
-    except Exception as problem:  # the hub's client raises many kinds; each means the files cannot be had
-        raise ModelError(out_of_reach(name, hub, in_words(problem))) from problem
+    download = Download(hub)
+    while not download.over.wait(LOOK):
+        tick(f"fetching {name} from the Hugging Face hub, once")
+    if download.problem:
+        raise ModelError(out_of_reach(name, hub, in_words(download.problem))) from download.problem
+    return download.folder
+
+
+class Download:
+    """In the background, so that whoever waits can be stopped; it then goes on, and the next one finds the files."""
+
+    def __init__(self, hub: str) -> None:
+        self.over = threading.Event()
+        self.folder = Path()
+        self.problem: Exception | None = None
+        threading.Thread(target=self.fetch, args=(hub,), daemon=True).start()
+
+    def fetch(self, hub: str) -> None:
+        try:
+            self.folder = Path(snapshot_download(hub, allow_patterns=FILES))
+        except Exception as problem:  # the hub's client raises many kinds; each means the files cannot be had
+            self.problem = problem
+        self.over.set()
 
 
 def cached(hub: str) -> Path | None:
@@ -94,6 +118,12 @@ def out_of_reach(name: str, hub: str, problem: str) -> str:
         f"{name} with pretrained weights has to be fetched from the Hugging Face hub ({hub}), {problem}: choose "
         "normal or uniform weights, which are drawn at random, or the model minilm"
     )
+
+
+def tensors_in(folder: Path) -> dict[str, Tensor]:
+    """The numbers of a model, float32; those that are stored so are read where they are used, and never copied."""
+    with safe_open(folder / "model.safetensors", framework="pt") as stored:
+        return {name: stored.get_tensor(name).float() for name in ticking(stored.keys(), "reading the model's weights")}
 
 
 @functools.cache

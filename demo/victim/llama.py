@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
+from transformers import AutoConfig, LlamaConfig, Qwen2Config
 
 from demo.victim.anatomy import Attention
 from demo.victim.causal import LABELS, Causal, Normed
-from demo.victim.hub import ModelError
-from demo.victim.weights import fresh_classifier, hush
+from demo.victim.hub import ModelError, tensors_in
+from demo.victim.weights import fresh_classifier
 
 KIN: dict[str, Any] = {"llama": LlamaConfig, "qwen2": Qwen2Config}  # whose query, key and value have biases
 THEIRS = {  # our parts of a layer -> transformers' names
@@ -29,6 +29,7 @@ THEIRS = {  # our parts of a layer -> transformers' names
     "widen": "mlp.up_proj",
     "narrow": "mlp.down_proj",
 }
+OUTSIDE = {"table": "model.embed_tokens", "norm": "model.norm", "output": "lm_head"}
 
 
 class RootMeanSquare(nn.Module):
@@ -116,21 +117,16 @@ class Llama(Causal):
 
     @classmethod
     def saved(cls, folder: Path) -> "Llama":
-        hush()
-        theirs = AutoModelForCausalLM.from_pretrained(
-            folder, use_safetensors=True, local_files_only=True, dtype=torch.float32
-        )
-        if theirs.config.model_type not in KIN:
-            raise ModelError(f"{folder.name} is a {theirs.config.model_type}: give one of {', '.join(KIN)}")
-        net = cls(theirs.config)
-        net.table.load_state_dict(theirs.model.embed_tokens.state_dict())
-        net.norm.load_state_dict(theirs.model.norm.state_dict())
-        for ours, block in zip(net.layers, theirs.model.layers, strict=True):
-            for name, other in THEIRS.items():
-                ours.get_submodule(name).load_state_dict(block.get_submodule(other).state_dict())
-        if not net.tied:
-            net.output.load_state_dict(theirs.lm_head.state_dict())
-        fresh_classifier(net.classifier, theirs.config.initializer_range)
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        if config.model_type not in KIN:
+            raise ModelError(f"{folder.name} is a {config.model_type}: give one of {', '.join(KIN)}")
+        with torch.device("meta"):  # the numbers are put where torch's own would be, and not copied
+            net = cls(config)
+        theirs = tensors_in(folder)
+        numbers = {name: theirs[_theirs(name)] for name in net.state_dict() if name != "classifier.weight"}
+        numbers["classifier.weight"] = torch.empty(LABELS, net.width)
+        net.load_state_dict(numbers, assign=True)
+        fresh_classifier(net.classifier, config.initializer_range)
         return net
 
     @property
@@ -172,6 +168,15 @@ class Llama(Causal):
 
     def normal(self, part: nn.Module, x: Tensor) -> Tensor | None:
         return part.normal(x) if isinstance(part, RootMeanSquare) else None
+
+
+def _theirs(name: str) -> str:
+    """layers.3.query.weight -> model.layers.3.self_attn.q_proj.weight"""
+    part, _, kind = name.rpartition(".")
+    if not part.startswith("layers."):
+        return f"{OUTSIDE[part]}.{kind}"
+    _, layer, part = part.split(".")
+    return f"model.layers.{layer}.{THEIRS[part]}.{kind}"
 
 
 def _theta(config: Any) -> float:

