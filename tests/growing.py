@@ -1,8 +1,11 @@
 """A search on a decoder that is only played: it walks its prefixes as a script says, for tests of the screen."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from demo.attacker.attacks.base import Branch, Budget, Growth, Snapshot, snapshot
+import torch
+
+from demo.attacker.attacks.base import Branch, Budget, Candidates, Growth, Snapshot, snapshot
 from demo.attacker.attacks.objectives import WORD
 from demo.attacker.leak import Leak
 from demo.client.secret import Secret
@@ -32,8 +35,10 @@ class PlayedSearch:
                 guess[start + place : start + len(words)] = leak.model.nothing
                 if place < len(words):
                     guess[start + place] = words[place]
-            shot = snapshot(leak.model, budget, place + 1, guess, 0.0, f"word {place + 1}", meaning=WORD)
-            yield Snapshot(**{**shot.__dict__, "growth": growth})
+            near = None if place % 2 else Candidates(place, guess[[place]].clone(), torch.tensor([1e-7]))
+            stage = f"word {place + 1}"
+            shot = snapshot(leak.model, budget, place + 1, guess, 0.0, stage, candidates=near, meaning=WORD)
+            yield replace(shot, growth=growth)
 
     def growth(self, prefix: tuple[int, ...]) -> Growth:
         place, parent = len(prefix), self.numbers[prefix]

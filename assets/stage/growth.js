@@ -46,9 +46,9 @@ export class Tree {
   }
 
   // What grows on a branch that the page has missed has no place; the last frame tells of it again.
-  add([number, place, tried, expected, rows]) {
+  add([number, , tried, expected, rows]) {
     const parent = this.branches.get(number);
-    if (!parent || parent.place + 1 !== place) return;
+    if (!parent) return;
     this.turn += 1;
     Object.assign(parent, { tried, expected: wordOf(expected), turn: this.turn });
     for (const [own, ...told] of rows) {

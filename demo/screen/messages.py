@@ -127,7 +127,7 @@ class Show:
         }
         if shot.candidates is not None:
             told["candidates"] = {
-                "place": shot.candidates.place,
+                "place": shot.candidates.place + 1 - len(model.ends[0]),  # 1: the first word
                 "words": self._tokens(shot.candidates.ids),
                 "distances": [float(f"{distance:.2g}") for distance in shot.candidates.distances.tolist()],
             }
