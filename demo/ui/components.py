@@ -118,8 +118,6 @@ import(new URL('static/assets/stage/drawing.js', document.baseURI)).then(({ Draw
     });
 });
 """
-
-
 # A recording is shown until the person's own survey begins.
 SURVEY_JS = """
 const ready = import(new URL('static/assets/survey/SCRIPT.js', document.baseURI)).then((module) => {
