@@ -1,11 +1,13 @@
 /* The stage: the attacker's side of the wall. It keeps the frames of one run and draws any of them: token tiles, a
-   status line, the map of word embeddings, curves and, for the span attack, the strip of candidate words. Words come
-   from people: they reach the page through textContent, and Plotly through plain() only. */
-import { build, html, nextPaint, pause, uniqueId } from "./stage/dom.js";
+   status line, the tree of prefixes where one was walked, the map of word embeddings, and curves. Words come from
+   people: they reach the page through textContent, and Plotly through plain() only. */
+import { html, nextPaint, pause, uniqueId } from "./stage/dom.js";
 import { Announcer } from "./stage/announcer.js";
-import { Tiles, inPlace, legend } from "./stage/tiles.js";
+import { Tiles, inPlace } from "./stage/tiles.js";
 import { TokenTable } from "./stage/table.js";
-import { Chart, Strip } from "./stage/curves.js";
+import { toolsOf } from "./stage/tools.js";
+import { Measures } from "./stage/measures.js";
+import { PrefixTree } from "./stage/tree.js";
 import { WordMap } from "./stage/map.js";
 import { Screen } from "./stage/screen.js";
 import { Verdict } from "./stage/verdict.js";
@@ -103,10 +105,12 @@ export class Stage extends Screen {
   begin(run, state) {
     this.endLoop();
     this.line.leave();
-    Object.assign(this, { run, start: null, asked: null, end: null, spans: false, place: "", progress: "" });
+    Object.assign(this, { run, start: null, asked: null, end: null, grows: false, place: "", progress: "" });
     Object.assign(this.root.dataset, { run: run ?? "", state });
     this.player.begin(state === "running" || state === "waiting");
     this.tiles.clear();
+    this.tree.begin();
+    this.plots.after(this.player.node, this.verdict.node);
     this.map.begin(null, []);
     this.root.dispatchEvent(new Event("ls-run"));
   }
@@ -121,8 +125,14 @@ export class Stage extends Screen {
 
   add(frame) {
     this.player.add(frame);
-    this.spans ||= Boolean(frame.candidates);
+    if (frame.growth && !this.grows) this.grow();
     if (this.frames.length === 1) this.settle();
+  }
+
+  // A tree takes the room of the map, which goes below: what plays and what came of it stay in sight.
+  grow() {
+    this.grows = true;
+    this.tree.node.after(this.player.node, this.verdict.node);
   }
 
   settle() {
@@ -154,7 +164,9 @@ export class Stage extends Screen {
     this.tiles.draw(frame);
     this.table.draw(frame, this.start?.truth);
     this.maskKey.hidden = !frame.masks;
-    this.drawCurves(frame);
+    // What grew a moment ago is dead or alive when all is over.
+    if (this.grows) this.tree.draw(this.frames, this.shown, this.start, this.end && this.shown === this.player.last);
+    this.measures.draw(this.frames, this.shown, this.start ?? {});
     this.map.show(this.frames, this.shown);
   }
 
@@ -187,23 +199,13 @@ export class Stage extends Screen {
     return end ? `${end.headline} ${end.detail ?? ""}` : "";
   }
 
-  drawCurves(frame) {
-    this.strip.node.hidden = !this.spans;
-    const withWords = this.spans && this.frames.findLast((past, i) => i <= this.shown && past.candidates);
-    if (withWords) this.strip.draw(withWords.candidates);
-    this.objective.tell(
-      this.start?.objectives?.find(({ name }) => name === frame.meaning) ?? { ...UNNAMED, name: frame.meaning },
-    );
-    this.found.title.textContent = "Found so far";
-    this.objective.draw(this.frames, this.shown);
-    this.found.draw(this.frames, this.shown);
-  }
-
   buildParts() {
     this.root.classList.add("ls-stage");
     this.tiles = new Tiles();
     this.table = new TokenTable();
     this.announcer = new Announcer();
+    const tools = toolsOf(this);
+    this.maskKey = tools.maskKey;
     this.title = html("span", { class: "ls-title" });
     this.device = html("span", { class: "ls-badge" });
     this.recorded = html("span", { class: "ls-badge ls-recorded", hidden: "" }, "recorded run");
@@ -211,47 +213,20 @@ export class Stage extends Screen {
     this.status = html("div", { class: "ls-status" });
     this.verdict = new Verdict();
     this.map = new WordMap(this.root, () => this.paint());
-    this.strip = new Strip();
-    this.objective = new Chart([{ key: "objective", name: "", colour: "--ls-accent" }], { room: 5.5 });
-    const scores = [
-      { key: "recover", name: "words", colour: "--ls-right-ink" },
-      { key: "rougeL", name: "ROUGE-L", colour: "--ls-blue" },
-    ];
-    this.found = new Chart(scores, { unit: " %", room: 9.6, most: 100 });
-    for (const name of ["strip", "objective", "found"])
-      build(this[name].title, { class: "ls-caption ls-explained", title: EXPLAINED[name] ?? "" });
+    this.tree = new PrefixTree();
+    this.measures = new Measures();
+    this.plots = html("div", { class: "ls-plots" }, this.map.node, this.measures.node);
     this.root.replaceChildren(
       html("div", { class: "ls-head" }, this.title, this.device, this.recorded, this.exposed),
-      this.buildTools(),
+      tools.node,
       this.tiles.node,
       this.table.node,
       this.status,
       this.announcer.node,
-      html(
-        "div",
-        { class: "ls-plots" },
-        this.map.node,
-        html("div", { class: "ls-curves" }, this.strip.node, this.objective.node, this.found.node),
-      ),
+      this.tree.node,
+      this.plots,
       this.player.node,
       this.verdict.node,
-    );
-  }
-
-  buildTools() {
-    const compare = this.switch("Compare with the truth", (on) => {
-      for (const view of [this.tiles, this.table]) view.compare(on);
-    });
-    const table = this.switch("Table", (on) => {
-      this.tiles.node.hidden = on;
-      this.table.node.hidden = !on;
-    });
-    this.maskKey = html("span", { hidden: "" }, html("b", { class: "ls-swatch" }), " what dropout kept");
-    return html(
-      "div",
-      { class: "ls-tools" },
-      html("span", { class: "ls-key" }, ...legend(), this.maskKey),
-      html("span", { class: "ls-switches" }, table, compare),
     );
   }
 }
@@ -262,21 +237,4 @@ const CALM = {
   running: "Taking the client's training step…",
   error: "Nothing was attacked.",
   stopped: "Nothing was attacked.",
-};
-
-// Of recordings from before the attacks said what they measure.
-const UNNAMED = {
-  title: "How far the guess is off, as the attack measures it",
-  log: true,
-  about: "What the attack makes small: how badly the guess explains the leaked gradient.",
-};
-
-const EXPLAINED = {
-  found:
-    "Words: the share of the true tokens that occur in the guess, in any place (TAG's recover rate). " +
-    "ROUGE-L: how much of the sentence is there in the right order.",
-  strip:
-    "The leaked gradient spans a small space in which the sentence's own words lie, and hardly any other. " +
-    "At 0 a word lies in it. Through dropout: the share of a word's coordinates that disagree with the span. " +
-    "Dropout alone explains as many as its rate.",
 };

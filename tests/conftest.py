@@ -7,13 +7,16 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
+from demo.attacker.attacks import ATTACKS
 from demo.attacker.leak import Leak
 from demo.bench.server import Server, served
 from demo.client.secret import Secret
 from demo.client.share import share
+from demo.runs.engine import Experiment, secret_of
 from demo.victim.model import Model
 from demo.victim.models import FAMILIES, KEPT, MODELS, Shape, Weights, draw, load, ordinary_ids, pretrained_folder
 from demo.victim.slices import SLICES, select
+from tests.growing import PlayedSearch
 from tests.toy import DRAWN, Toy
 
 LONG = 1200.0  # seconds: a budget that no machine is too slow for, where an attack ends by itself
@@ -87,3 +90,15 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Model]:
     monkeypatch.setitem(MODELS, "toy", Shape("Toy", 2, 32, 2, 64, family="toy"))
     yield load("toy", DRAWN, "cpu")
     KEPT.things.clear()
+
+
+@pytest.fixture
+def played(toy: Model, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Experiment]:
+    """played(sentences) -> the experiment of a search that walks as it is told, on a model without marks."""
+
+    def make(sentence: str, **more: int) -> Experiment:
+        experiment = Experiment(sentence, model="toy", slice="all", layers=(), attack="played", device="cpu", **more)
+        monkeypatch.setitem(ATTACKS, "played", PlayedSearch(secret_of(experiment, toy)))
+        return experiment
+
+    return make

@@ -29,8 +29,8 @@ def ending(name: str) -> dict:
     return json.loads((ASSETS / "recordings" / f"{name}.json").read_text(encoding="utf-8"))["messages"][-1]
 
 
-def test_there_are_five_in_their_order():
-    assert list(LESSONS) == ["gradient", "everything", "matrix", "dropout", "noise"]
+def test_there_are_six_in_their_order():
+    assert list(LESSONS) == ["gradient", "everything", "matrix", "dropout", "noise", "chat"]
     for lesson in LESSONS.values():
         assert lesson.title
         assert lesson.about
@@ -61,13 +61,22 @@ def test_a_step_is_short_and_points_at_a_frame_that_is_there(name, n):
 
 def test_what_lessons_say_of_recordings_is_what_they_show():
     """Each claim about a recording, beside the recording."""
-    for name in ("default", "lesson-all", "lesson-span", "lesson-dropout", "lesson-noise-weak"):
+    for name in ("default", "lesson-all", "lesson-span", "lesson-dropout", "lesson-noise-weak", "lesson-chat"):
         assert ending(name)["end"]["certified"]
     assert ending("lesson-dropout-deep")["end"]["exact"]
     assert not ending("lesson-dropout-deep")["end"]["certified"]
     assert ending("lesson-noise-strong")["frame"]["recover"] == 0
     assert ending("lesson-dlg")["frame"]["recover"] > 0
     assert ending("lesson-dlg")["frame"]["marks"].count("=") <= 1
+    growths = json.loads(ending("lesson-chat")["frame"]["growth"])
+    [(expected, chance)] = [
+        (expected[:2], chance)
+        for *_, expected, rows in growths
+        for number, word, chance, _ in rows
+        if word == "·diabetes"
+    ]
+    assert expected[0] == "·a"
+    assert (round(expected[1]), round(chance, 1)) == (39, 1.1)
     assert note_of("noise", True, 0.1, 1.0, 0.01, 1000, 1e-5).startswith("ε = 9.41e+03 at")
     assert note_of("noise", True, 1.0, 1.0, 0.01, 1000, 1e-5).startswith("ε = 2.1 at")
     for name, cosine in (("lesson-noise-weak", "1.00"), ("lesson-noise-strong", "0.00")):

@@ -8,10 +8,10 @@ from demo.client.defenses import Noise, Prune, Round
 from demo.runs.engine import Experiment
 from demo.runs.surveys import STRENGTHS, Reading, cells, survey, sweep
 from demo.screen.recordings import FOLDER, SURVEYS
-from demo.screen.reports import asked, left, place, reports, survey_title, sweep_title
+from demo.screen.reports import asked, left, place, reports, row, survey_title, sweep_title
 from demo.ui.controls import control_values, experiment_of
 from demo.ui.limits import Limits
-from demo.ui.survey_tabs import map_place, picked_in, sweep_place
+from demo.ui.survey_tabs import map_place, picked_in, stopped_map, sweep_place
 
 BASE = Experiment("two dogs bark", slice="query", layers=(0,), seconds=5)
 DROPPING = Client(dropout=0.1)
@@ -79,10 +79,34 @@ def test_a_picked_place_is_the_experiment_that_was_made_there(experiments, of_pl
         assert replace(through, labels=experiment.labels) == picked
 
 
+def test_a_stopped_map_goes_on_with_the_places_that_are_left():
+    base = replace(BASE, slice="embeddings", layers=(), seconds=7, seed=3)
+    places = list(cells(base))
+    read = [row(Reading(one, done=True, recover_rate=1.0)) for one in places[:5]]
+    report = json.dumps({"asked": asked(places[0]), "readings": read[::-1]})  # whatever their order
+    again, earlier = stopped_map(report, Limits(), "cpu")
+    assert again == replace(base, device="cpu", weights=again.weights)
+    assert earlier == read
+    told = list(
+        reports("title", places[5:7], survey=lambda left: (Reading(e, done=True) for e in left), earlier=earlier)
+    )
+    assert [len(one["readings"]) for one in told] == [6, 7]
+    assert told[-1]["readings"][:5] == read
+    assert told[-1]["total"] == 7
+
+
+def test_what_is_no_stopped_map_is_refused():
+    told = {"asked": asked(next(cells(BASE)))}
+    rows = [{"slice": "embeddings", "layer": None, "text": {"a": 1}}]
+    for text in ("", "{}", "[]", "null", json.dumps(told), json.dumps({**told, "readings": rows})):
+        with pytest.raises(ValueError, match="press Start"):
+            stopped_map(text, Limits(), None)
+
+
 def test_a_place_that_cannot_be_read_is_refused():
-    for row in ({}, {"asked": "all"}, {"asked": {"sentence": "hi"}}):
+    for wrong in ({}, {"asked": "all"}, {"asked": {"sentence": "hi"}}):
         with pytest.raises(ValueError, match="cannot be read"):
-            picked_in(row, map_place, Limits())
+            picked_in(wrong, map_place, Limits())
 
 
 def test_the_time_left_lies_between_the_latest_pace_and_the_whole_budget():

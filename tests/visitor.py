@@ -27,7 +27,7 @@ class Visitor:
         self.events = {
             self.parts[event["outputs"][0]].get("elem_id"): event
             for event in config["dependencies"]
-            if len(event["outputs"]) == 1 and event["outputs"][0] in self.parts and len(event["inputs"]) > 1
+            if len(event["outputs"]) == 1 and event["outputs"][0] in self.parts and len(event["inputs"]) > 2
         }
 
     def start(self, tab: str = "stage", **changed: Any) -> float:

@@ -24,6 +24,7 @@ export class Drawing {
     this.exposed.textContent = spec.exposed;
     this.exposed.classList.remove("ls-stale");
     this.light();
+    this.reveal();
   }
 
   build() {
@@ -34,6 +35,8 @@ export class Drawing {
       return this.row(`ls-${slice}`, label, [this.block(slice, label)]);
     });
     this.board.classList.toggle("ls-compact", this.spec.layers >= COMPACT_FROM);
+    const matrices = this.spec.slices.layer.holds.filter((slice) => slice !== "qkv").length;
+    this.board.style.setProperty("--ls-matrices", matrices);
     const stack = html("div", { class: "ls-layers" }, ...layers.map((row) => row.node));
     this.board.replaceChildren(
       all.node,
@@ -42,7 +45,17 @@ export class Drawing {
       head.node,
     );
     this.rows = [all, embeddings, encoder, ...layers, head].map((row) => row.blocks).filter((blocks) => blocks.length);
+    this.stack = stack;
     this.moveTo(this.rows.flat().find((block) => this.glows(block)) ?? this.rows[0][0], focused);
+  }
+
+  // Of many layers a few are in sight: those that leak are.
+  reveal() {
+    const { stack } = this;
+    const leaking = stack.querySelector("[aria-pressed=true]");
+    if (!leaking || this.board.contains(document.activeElement)) return;
+    const top = leaking.getBoundingClientRect().top - stack.getBoundingClientRect().top;
+    if (top < 0 || top + leaking.offsetHeight > stack.clientHeight) stack.scrollTop += top - stack.clientHeight / 2;
   }
 
   row(name, label, blocks) {

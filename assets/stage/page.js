@@ -2,6 +2,7 @@
    Plotly alone would weigh 4 MB, so the file carries the flat map (flat.js) in place of the one that turns (map.js). */
 
 const ROOT = new URL("../", import.meta.url);
+const STYLES = ["stage.css", "stage/tree.css"];
 const INSTEAD = { "stage/map.js": "stage/flat.js" };
 const IMPORT = /^import \{([^}]*)\} from "([^"]+)";$/gm;
 const EXPORT = /^export (const|class|function|async function) (\w+)/gm;
@@ -9,7 +10,7 @@ const EXPORT = /^export (const|class|function|async function) (\w+)/gm;
 const POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
 
 export async function pageOf(recording) {
-  const [style, scripts] = await Promise.all([fetched("stage.css"), bundled("stage.js")]);
+  const [scripts, ...styles] = await Promise.all([bundled("stage.js"), ...STYLES.map(fetched)]);
   const data = JSON.stringify(recording).replaceAll("<", "\\u003c");
   return `<!doctype html>
 <html lang="en">
@@ -19,7 +20,7 @@ export async function pageOf(recording) {
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Leakscope: a recorded run</title>
 <style>
-${style}
+${styles.join("\n")}
 body { margin: 0 auto; padding: 1rem; max-width: 1300px; background: #fff; }
 body.dark { background: #0b0c10; }
 </style>

@@ -2,6 +2,7 @@
    is read is checked field by field and built anew; nothing else of the file is kept. The shapes, which say what a
    field may hold, are made from demo/screen/recording_format.py. */
 
+import { grown } from "./growth.js";
 import { FRAMES, SHAPES } from "./shapes.js";
 
 export const FORMAT = "leakscope-run",
@@ -68,6 +69,7 @@ function shapeOf(name) {
 }
 
 const within = (value, { minimum = -Infinity, maximum = Infinity }) => value >= minimum && value <= maximum;
+const FORMATS = { tree: (text) => grown(text) !== null };
 const TYPES = {
   boolean: () => ({ words: "true or false", test: (value) => typeof value === "boolean" }),
   integer: (schema) => ({
@@ -78,11 +80,12 @@ const TYPES = {
     words: schema.maximum === 100 ? "a number from 0 to 100" : "a number",
     test: (value) => Number.isFinite(value) && within(value, schema),
   }),
-  string: ({ maxLength, pattern = "" }) => {
-    const right = new RegExp(pattern);
+  string: ({ maxLength, pattern = "", format }) => {
+    const right = new RegExp(pattern),
+      readable = FORMATS[format] ?? (() => true);
     return {
       words: `a text of at most ${maxLength} letters`,
-      test: (value) => typeof value === "string" && value.length <= maxLength && right.test(value),
+      test: (value) => typeof value === "string" && value.length <= maxLength && right.test(value) && readable(value),
     };
   },
   array: ({ items, prefixItems, minItems = 0, maxItems }) => {

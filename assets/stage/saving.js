@@ -110,6 +110,8 @@ function rows({ frames, start }) {
 }
 
 function pictureOf({ root, start, frames, shown }) {
-  const parts = [".ls-tilebox", ".ls-status", ".ls-plots", ".ls-verdict"].map((part) => root.querySelector(part));
+  const parts = [".ls-tilebox", ".ls-status", ".ls-prefixes", ".ls-plots", ".ls-verdict"].map((part) =>
+    root.querySelector(part),
+  );
   return picture(parts, `${start.title} · frame ${shown + 1} of ${frames.length}`);
 }

@@ -166,6 +166,12 @@ export const SHAPES = {
         $ref: "#/$defs/Candidates",
         nullable: true,
       },
+      growth: {
+        description: "how a tree of prefixes grew",
+        format: "tree",
+        maxLength: 500000,
+        type: "string",
+      },
       masks: {
         items: {
           description: "base64",

@@ -15,6 +15,7 @@ export const legend = () =>
   );
 
 const LONGEST_WORD = 18;
+const CROWD = 41; // tiles, from which on they are smaller
 const UNREADABLE = "characters that the model cannot read: nobody can tell what they were";
 
 // Whose sentence it is; recordings from before that was told have numbers only.
@@ -124,6 +125,7 @@ export class Tiles {
   }
 
   resize(count) {
+    this.list.classList.toggle("ls-crowded", count >= CROWD);
     while (this.tiles.length > count) this.tiles.pop().node.remove();
     while (this.tiles.length < count) {
       const tile = { width: 0, hint: "", mask: new Mask() };

@@ -3,6 +3,7 @@ import { html } from "../stage/dom.js";
 import { Survey, reacting } from "./survey.js";
 import { picture } from "./saving.js";
 
+const TALL_FROM = 13; // layers
 const SHORT = { embeddings: "words" };
 const key = ({ slice, layer }) => `${slice} ${layer ?? ""}`;
 
@@ -53,6 +54,8 @@ export class Picture extends Survey {
       ...stack.map((cells, layer) => line(`layer ${layer}`, cells)),
       line("head", below, "ls-wide"),
     );
+    grid.classList.toggle("ls-tall", layers >= TALL_FROM);
+    grid.style.setProperty("--ls-matrices", Object.keys(columns).length);
     grid.addEventListener("keydown", (event) => this.walk(event));
     this.picture.replaceChildren(grid, this.legend());
     above[0].node.tabIndex = 0;

@@ -80,10 +80,19 @@ async function paint(brush, part) {
     );
     return brush.drawImage(image, box.left, box.top, box.width, box.height);
   }
+  brush.save();
+  if (style.overflowY === "auto") clipTo(brush, box); // what is scrolled away is not seen
   for (const child of part.childNodes) {
     if (child instanceof Text) paintText(brush, child, style);
     else if (child instanceof Element) await paint(brush, child);
   }
+  brush.restore();
+}
+
+function clipTo(brush, { left, top, width, height }) {
+  brush.beginPath();
+  brush.rect(left, top, width, height);
+  brush.clip();
 }
 
 function paintBox(brush, { left, top, width, height }, style) {

@@ -67,6 +67,8 @@ export class Survey extends Follower {
     const { report } = this;
     if (state !== "waiting") this.line.leave();
     Object.assign(this.root.dataset, { state, readings: report?.readings.length ?? 0, run: report?.run ?? "" });
+    const begun = ["stopped", "error"].includes(state) && report?.readings.length;
+    this.root.toggleAttribute("data-unfinished", Boolean(begun && begun < report.total));
     this.title.textContent = report?.title ?? "";
     this.recorded.hidden = state !== "recorded";
     this.progress.textContent = problem || this.progressOf(state);

@@ -8,7 +8,7 @@ asking       a decoder's last token, and what it gathers of the others
 subspace     an exposed matrix as the span of its layer's inputs
 prefixes     a decoder's words, each checked by itself after those before it
 proposals    which words to check next
-turned_order how a query or key matrix of layer 0 tells the order of its words
+turned_order  how a query or key matrix of layer 0 tells the order of its words
 matching     how far dummies are from the leak, without building their gradients
 evidence     how likely a guess makes the leak, under known noise
 last_word    a decoder's last word, which is only a target

@@ -206,7 +206,7 @@ def blank(case: Case, budget: Budget) -> Snapshot:
 
 def still(last: Snapshot, budget: Budget, doing: str) -> Snapshot:
     """The same guess later, while the attack computes on."""
-    return replace(last, seconds=budget.elapsed(), stage=doing or last.stage, candidates=None)
+    return replace(last, seconds=budget.elapsed(), stage=doing or last.stage, candidates=None, growth=())
 
 
 def scored(case: Case, snapshot: Snapshot, best: float) -> Frame:

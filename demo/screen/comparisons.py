@@ -25,7 +25,8 @@ from demo.victim.models import outline
 from demo.victim.slices import SLICES
 
 NO_DEFENSE = "none"
-UNSEEN = (  # the map of words and the curve of each attack's score, which a comparison does not show
+UNSEEN = (  # the map of words, the tree and the curve of each attack's score, which a comparison does not show
+    "growth",
     "points",
     "truth_points",
     "background",

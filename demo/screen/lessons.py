@@ -33,6 +33,7 @@ PLACES = {  # the parts of the screen that a step can point at -> where they are
     "title": "#stage .ls-head",
     "tiles": "#stage .ls-tilebox",
     "status": "#stage .ls-status",
+    "tree": "#stage .ls-prefixes",
     "map": "#stage .ls-map",
     "strip": "#stage .ls-strip",
     "curves": "#stage .ls-curves",

@@ -3,7 +3,7 @@
 A run is a list of messages that share an id. While a model is loaded and the client takes its step they carry
 `progress` alone. From then on all carry a `frame`, the first few `start` (what is attacked, the true tokens and their
 points), the last one `end` (the verdict). The stage (assets/stage.js) may miss some, so none depends on another, and
-`start` is said more than once.
+`start` is said more than once. Of a tree of prefixes (demo/screen/growth.py) each frame tells what is new.
 
 A batch is told flat, without its sentences' ends: token i of every frame stands beside token i of the truth. `breaks`
 says where the second and later sentences begin, and `whose` whose each of them is. Where clients are averaged, all of
@@ -27,6 +27,7 @@ from demo.attacker.attacks.objectives import NATS, OBJECTIVES, Objective
 from demo.client.client import Client
 from demo.client.defenses import told_of
 from demo.runs.engine import Case, Experiment, Frame, run, set_up
+from demo.screen.growth import Growing
 from demo.screen.projection import Projection
 from demo.screen.verdicts import verdict
 from demo.turns import Pause, in_turns
@@ -57,11 +58,13 @@ def messages(
     start, shown, told = show.start(), 0, -torch.inf
     for frame in run(experiment, case, clock):
         seconds = frame.snapshot.seconds
+        show.growing.add(frame.snapshot.growth)
         # A span check's frames are all told, however fast: one for each place is the picture.
         if seconds - told >= gap or frame.snapshot.candidates is not None:
             yield {"run": run_id, "frame": show.frame(shown, frame)} | ({"start": start} if shown < STARTS else {})
             shown, told = shown + 1, seconds
-    yield {"run": run_id, "start": start, "frame": show.frame(shown, frame), "end": show.end(frame)}
+    last = show.frame(shown, frame) | show.growing.whole()
+    yield {"run": run_id, "start": start, "frame": last, "end": show.end(frame)}
 
 
 class Show:
@@ -73,6 +76,7 @@ class Show:
         self.truth = torch.cat(self.sentences)
         self.projection = Projection.fit(case.model, self.truth)
         self.nothing = case.model.words[[case.model.nothing]].cpu()
+        self.growing = Growing(lambda ids: case.model.tokens(torch.tensor(ids)))
 
     def start(self) -> Message:
         model, background = self.case.model, self.projection.background
@@ -124,7 +128,7 @@ class Show:
         }
         if shot.candidates is not None:
             told["candidates"] = {
-                "place": shot.candidates.place,
+                "place": shot.candidates.place + 1 - len(model.ends[0]),  # 1: the first word
                 "words": self._tokens(shot.candidates.ids),
                 "distances": [float(f"{distance:.2g}") for distance in shot.candidates.distances.tolist()],
             }
@@ -133,7 +137,7 @@ class Show:
         if frame.masks_right is not None:
             right = [*frame.masks_right.tolist(), 0]
             told["masks_right"] = [math.floor(100 * right[place]) for place in places]  # 100 means all of them
-        return told
+        return told | self.growing.told()
 
     def end(self, frame: Frame) -> Message:
         headline, detail = verdict(frame, self.case, self.experiment)

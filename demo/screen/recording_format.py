@@ -30,6 +30,10 @@ Point = Annotated[list[Number], Field(min_length=3, max_length=3, description="t
 Known = Annotated[tuple[Letters, Number, Number, Number], Field(description="a word and three numbers")]
 
 
+TREE: Any = {"format": "tree"}  # read by assets/stage/growth.js
+Growth = Annotated[str, Field(max_length=500_000, description="how a tree of prefixes grew", json_schema_extra=TREE)]
+
+
 def many(kind: Any, most: int = TOKENS) -> Any:
     return Annotated[list[kind], Field(max_length=most)]
 
@@ -88,6 +92,7 @@ class Frame(Shape):
     stage: Text
     meaning: Letters = ""
     candidates: Candidates | None = None
+    growth: Growth = ""
     masks: many(Bits) = []  # type: ignore[valid-type]
     masks_right: many(Percent) = []  # type: ignore[valid-type]
 

@@ -44,6 +44,7 @@ RECORDINGS = {
     ),
     "lesson-noise-weak": replace(NOISY, defenses=(Noise(1e-6),)),
     "lesson-noise-strong": replace(NOISY, defenses=(Noise(0.1),)),
+    "lesson-chat": Experiment(SENTENCE, model="smollm2", slice="ffn-out", layers=(15,), attack="search"),
 }
 MAPPED = Experiment(SENTENCE, slice="query", layers=(3,), seconds=30)
 SWEPT = replace(MAPPED, slice="layer")
@@ -52,7 +53,7 @@ SURVEYS = {  # what the tabs show until something else is asked for
     "sweep": (sweep_title(SWEPT), tuple(sweep(SWEPT, "noise", STRENGTHS["noise"]))),
 }
 PACE = 0.15  # seconds between two frames: a long run that fits into a small file
-LONG = ("lesson-dlg", "lesson-noise-strong")
+LONG = ("lesson-dlg", "lesson-noise-strong", "lesson-chat")
 COMPARED = replace(MAPPED, seconds=20)
 COMPARISONS = {"compare": [changed(COMPARED, change) for change in next(iter(READY.values()))]}
 

@@ -30,8 +30,9 @@ def reports(
     experiments: Sequence[Experiment],
     gap: float = GAP,
     survey: Callable[[Sequence[Experiment]], Iterator[Reading]] = survey,
+    earlier: Sequence[Report] = (),
 ) -> Iterator[Report]:
-    """The survey as the screen sees it; closing the generator stops it."""
+    """The survey as the screen sees it; closing the generator stops it. One that goes on has `earlier` rows."""
     done: list[Reading] = []
     model = outline(experiments[0].model, experiments[0].weights)
     about = {
@@ -40,7 +41,7 @@ def reports(
         "model": experiments[0].model,
         "layers": model.layers,
         "columns": {name: slice.short for name, slice in matrices_of(model).items()},
-        "total": len(experiments),
+        "total": len(earlier) + len(experiments),
         "budget": experiments[0].seconds,
         "todo": [place(experiment) for experiment in experiments],
         "asked": asked(experiments[0]),
@@ -51,7 +52,7 @@ def reports(
             done.append(reading)
         if reading.done or time.monotonic() - told >= gap:
             yield about | {
-                "readings": [row(one) for one in done],
+                "readings": [*earlier, *(row(one) for one in done)],
                 "now": None if reading.done else row(reading),
                 "left": left(done, len(experiments), experiments[0].seconds),
                 "over": len(done) == len(experiments),

@@ -20,7 +20,7 @@ from demo.settings import label_of
 
 OWN = "the model's own"  # what an empty choice stands for
 ASSETS = Path(__file__).parents[2] / "assets"
-STYLES = ("page.css", "stage.css", "survey.css", "lesson.css", "compare.css", "tables.css")
+STYLES = ("page.css", "stage.css", "stage/tree.css", "survey.css", "lesson.css", "compare.css", "tables.css")
 PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 
 
@@ -118,8 +118,6 @@ import(new URL('static/assets/stage/drawing.js', document.baseURI)).then(({ Draw
     });
 });
 """
-
-
 # A recording is shown until the person's own survey begins.
 SURVEY_JS = """
 const ready = import(new URL('static/assets/survey/SCRIPT.js', document.baseURI)).then((module) => {

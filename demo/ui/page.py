@@ -66,7 +66,7 @@ def build(limits: Limits, model: str = DEFAULT.model, device: str | None = None)
                 read_more(tabs, "results")
             with gr.Tab("Read", id=READ_TAB):
                 reading_tab()
-        connect_runs(page, [attacking(controls, stage, limits, device), comparing, mapping, sweeping], visitors)
+        connect_runs(page, [attacking(controls, stage, limits, device), comparing, *mapping, sweeping], visitors)
         connect_notes(controls, shown, limits, device)
         connect_links(page, controls, tabs, limits, model, device)
         gr.api(endpoint(limits, device, visitors), api_name="attack", concurrency_id=DEVICE, concurrency_limit=1)

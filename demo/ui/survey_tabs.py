@@ -1,5 +1,6 @@
 """The tabs Map and Sweep: many attacks as one picture, and the way back from a place in it to the attack."""
 
+import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,7 @@ import gradio as gr
 from demo.runs.engine import Experiment
 from demo.runs.surveys import STRENGTHS, Reading, cells, survey, sweep
 from demo.screen.reports import Report, reports, survey_title, sweep_title
+from demo.screen.reports import row as row_of
 from demo.settings import clamp
 from demo.ui import components
 from demo.ui.asked import modernised
@@ -42,19 +44,30 @@ REPLAY_JS = "() => document.querySelector('#go').click()"  # the same experiment
 Place = dict[str, Any]
 
 
-def map_tab(controls: Controls, tabs: gr.Tabs, limits: Limits, device: str | None) -> Run:
+def map_tab(controls: Controls, tabs: gr.Tabs, limits: Limits, device: str | None) -> tuple[Run, Run]:
     gr.Markdown(MAP + (LENT_NOTE if LENT else ""), elem_classes="ls-intro")
     with gr.Row(elem_classes="ls-tools"):
         seconds = budget(20, limits)
         start, stop = buttons("map")
+        more = gr.Button("Go on", elem_id="map-more")  # seen where a map was stopped
     picture = components.survey("map", "leakscopeMap", elem_id="map")
 
     def planned(seconds: float, *values: Any) -> tuple[str, Sequence[Experiment]]:
         base = experiment_of(values, limits, device)
         return survey_title(base), paced(cells(base), seconds, limits)
 
+    def rest(report: str) -> Generator[Report]:
+        base, earlier = stopped_map(report, limits, device)
+        read = {(row["slice"], row["layer"]) for row in earlier}
+        left = [one for one in cells(base) if place_of(one) not in read]
+        if not left:
+            raise ValueError("this map is whole: press Start for another one")
+        todo = paced(left, base.seconds, limits)
+        yield from guarded(reports(survey_title(base), todo, survey=surveyed, earlier=earlier))
+
     picture.select(opened(map_place, limits), None, [*controls.values, tabs], **EACH)
-    return Run("leakscopeMap", [start.click], stop, streaming(planned), [seconds, *controls.values], picture)
+    whole = Run("leakscopeMap", [start.click], stop, streaming(planned), [seconds, *controls.values], picture)
+    return whole, Run("leakscopeMap", [more.click], stop, rest, [picture], picture)
 
 
 def sweep_tab(controls: Controls, tabs: gr.Tabs, limits: Limits, device: str | None) -> Run:
@@ -76,6 +89,28 @@ def sweep_tab(controls: Controls, tabs: gr.Tabs, limits: Limits, device: str | N
     picked.success(None, js=REPLAY_JS, api_visibility="private")
     inputs = [seconds, defense, strengths, *controls.values]
     return Run("leakscopeSweep", [start.click], stop, streaming(planned), inputs, picture)
+
+
+def stopped_map(text: str, limits: Limits, device: str | None) -> tuple[Experiment, list[Report]]:
+    """The last report of a map, as the page hands it back -> the experiment of all its places, and what was read."""
+    try:
+        report = json.loads(text)
+        base = replace(picked_in(report, first_place, limits), device=device)
+        told = {(row["slice"], row["layer"]): row for row in report["readings"]}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ValueError("there is no stopped map to go on with: press Start") from None
+    rows = [told[place] for place in map(place_of, cells(base)) if place in told]
+    if any(row.keys() != row_of(Reading(base)).keys() for row in rows):
+        raise ValueError("the stopped map cannot be read: press Start")
+    return base, rows
+
+
+def place_of(experiment: Experiment) -> tuple[str, int | None]:
+    return experiment.slice, experiment.layers[0] if experiment.layers else None
+
+
+def first_place(report: Place) -> Place:
+    return {"slice": "embeddings", "layers": []}
 
 
 def map_place(row: Place) -> Place:

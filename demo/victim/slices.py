@@ -67,7 +67,7 @@ SLICES = {
         "attention output", "O", "Joins what the attention heads gathered.", ("attention-output",), True, True
     ),
     "ffn-gate": Slice(
-        "feed-forward gate", "F gate", "Decides how much of each widened token goes on.", ("ffn-gate",), True, True
+        "feed-forward gate", "gate", "Decides how much of each widened token goes on.", ("ffn-gate",), True, True
     ),
     "ffn-in": Slice("feed-forward in", "F₁", "Widens each token before its non-linearity.", ("ffn-in",), True, True),
     "ffn-out": Slice("feed-forward out", "F₂", "Narrows each token after its non-linearity.", ("ffn-out",), True, True),

@@ -59,6 +59,64 @@ def test_a_map_fills_stops_and_leads_to_the_attack(page):
     assert "attention key of layer 0" in page.locator(".ls-stage .ls-title").inner_text()
 
 
+def test_a_stopped_map_goes_on_where_it_was(page):
+    """With its own sentence, whatever is in the box by then."""
+    more = page.locator("#map-more")
+    page.fill("#sentence textarea", "Two dogs bark.")
+    opened(page, "map")
+    expect(more).to_be_hidden()  # the recording is whole
+    page.click("#map-go")
+    wait_in(page, "map", "d.state === 'running' && +d.readings >= 3")
+    expect(more).to_be_hidden()
+    page.click("#map-stop")
+    wait_in(page, "map", "d.state === 'stopped'")
+    read = page.evaluate("() => window.leakscopeMap.report")
+    page.get_by_role("tab", name="Attack", exact=True).click()
+    page.fill("#sentence textarea", "No dog barks.")
+    page.get_by_role("tab", name="Map", exact=True).click()
+    more.click()
+    wait_in(page, "map", f"d.state === 'running' && +d.readings > {len(read['readings'])}")
+    page.click("#map-stop")
+    wait_in(page, "map", "d.state === 'stopped'")
+    now = page.evaluate("() => window.leakscopeMap.report")
+    assert now["readings"][: len(read["readings"])] == read["readings"]
+    assert now["asked"]["sentence"] == read["asked"]["sentence"] == "Two dogs bark."
+    assert now["total"] == read["total"]
+    places = [(row["slice"], row["layer"]) for row in now["readings"]]
+    assert len(set(places)) == len(places)
+
+
+def test_thirty_layers_of_seven_matrices_are_a_line_each(browser, server):
+    """On a phone, where there is the least room: nothing wraps, and no figure is cut."""
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(f"{server}?model=smollm2&slice=ffn-out&layers=25")
+    page.wait_for_selector(".ls-stage[data-state=recorded]")
+    page.locator(".ls-layer").nth(29).wait_for(state="attached")
+    lines = page.evaluate(
+        """() => [...document.querySelectorAll('.ls-layer')].map((layer) =>
+            new Set([...layer.children].map((block) => Math.round(block.getBoundingClientRect().top))).size)"""
+    )
+    assert lines == [1] * 30
+    leaking = page.locator(".ls-block-ffn-out[aria-pressed=true]").bounding_box()
+    stack = page.locator(".ls-layers").bounding_box()
+    assert stack["y"] <= leaking["y"] <= stack["y"] + stack["height"] - leaking["height"]  # scrolled into sight
+    opened(page, "map")
+    names = ["query", "key", "value", "attention-output", "ffn-gate", "ffn-in", "ffn-out"]
+    row = {"recover": 100, "exact": True, "seconds": 12.3, "share": 1, "reason": "", "text": ""}
+    rows = [{**row, "slice": name, "layer": layer} for layer in range(30) for name in names]
+    report = {"run": "x", "title": "", "model": "smollm2", "layers": 30, "total": 212, "budget": 5, "todo": []}
+    report |= {"columns": {name: name[:4] for name in names}, "readings": rows, "now": None, "left": 9, "over": False}
+    page.evaluate("(report) => window.leakscopeMap.receive(report)", report)
+    cells = page.locator(".ls-line .ls-cell:not(.ls-wide *)")
+    assert cells.count() == 210
+    boxes = [cell.bounding_box() for cell in cells.all()]
+    assert len({round(box["y"]) for box in boxes}) == 30
+    for score in page.locator(".ls-score").all():
+        assert score.evaluate("(node) => node.scrollWidth <= node.parentElement.clientWidth")
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+    page.close()
+
+
 def test_a_recorded_place_keeps_the_sentence_and_the_stage_says_what_it_shows(page):
     """Only the default's own place has a recording; no other one's is played in its stead."""
     page.fill("#sentence textarea", "Two dogs bark.")
