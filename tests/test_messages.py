@@ -13,6 +13,7 @@ from demo.screen.messages import BLANK, STARTS, Show, exposed, laid_out, marks, 
 
 SENTENCE = "The cat sat on the mat."
 BATCH = f"{SENTENCE}\nTwo dogs bark."
+from demo.victim.models import outline
 
 
 def new(items, step):
@@ -114,9 +115,12 @@ def test_marks(truth, guess, expected):
 
 def test_words_for_people():
     assert exposed(147_456, 147_456 / 22_713_986) == "147,456 of 22.7 M parameters, 0.65 %"
-    assert place("query", (2,)) == "attention query of layer 2"
-    assert place("layer", (0, 3)) == "layers 0 and 3"
-    assert place("all", ()) == "everything"
+    minilm = outline("minilm")
+    assert place(minilm, "query", (2,)) == "attention query of layer 2"
+    assert place(minilm, "layer", (0, 3)) == "layers 0 and 3"
+    assert place(minilm, "all", ()) == "everything"
+    assert place(minilm, "head", ()) == "pooler + classifier"
+    assert place(outline("smollm2"), "head", ()) == "final norm + word table"
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from demo.screen.projection import Projection
 from demo.screen.verdicts import verdict
 from demo.turns import Pause, in_turns
 from demo.victim.model import Model
-from demo.victim.slices import SLICES
+from demo.victim.slices import SLICES, named
 
 Message = dict[str, Any]
 
@@ -208,7 +208,7 @@ def title(experiment: Experiment, model: Model) -> str:
     rate = model.net.dropout if experiment.dropout is None else experiment.dropout
     how = training(rate, experiment.frozen_embeddings, len(experiment.sentences))
     how += [told_of(defense) for defense in experiment.defenses]
-    return SEPARATOR.join([model.title, place(experiment.slice, experiment.layers), *how, experiment.attack])
+    return SEPARATOR.join([model.title, place(model, experiment.slice, experiment.layers), *how, experiment.attack])
 
 
 def training(dropout: float, frozen_embeddings: bool, sentences: int) -> list[str]:
@@ -221,9 +221,9 @@ def training(dropout: float, frozen_embeddings: bool, sentences: int) -> list[st
     return [words for words, so in said.items() if so]
 
 
-def place(slice: str, layers: tuple[int, ...]) -> str:
+def place(model: Model, slice: str, layers: tuple[int, ...]) -> str:
     if not SLICES[slice].of_layer:
-        return SLICES[slice].title
+        return named(model, slice).title
     numbers = " and ".join(str(layer) for layer in layers)
     which = f"layer{'s' if len(layers) > 1 else ''} {numbers}"
     return which if slice == "layer" else f"{SLICES[slice].title} of {which}"
