@@ -10,10 +10,10 @@ from demo.attacker.attacks import Budget
 from demo.attacker.attacks.base import snapshot
 from demo.runs.engine import Experiment, run, scored, set_up
 from demo.screen.messages import BLANK, STARTS, Show, exposed, laid_out, marks, messages, place, title, verdict
+from demo.victim.models import outline
 
 SENTENCE = "The cat sat on the mat."
 BATCH = f"{SENTENCE}\nTwo dogs bark."
-from demo.victim.models import outline
 
 
 def new(items, step):
