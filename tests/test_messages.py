@@ -11,6 +11,7 @@ from demo.attacker.attacks.base import snapshot
 from demo.client.client import Client
 from demo.runs.engine import Experiment, run, scored, set_up
 from demo.screen.messages import BLANK, STARTS, Show, exposed, laid_out, marks, messages, place, title, verdict
+from demo.victim.models import outline
 
 SENTENCE = "The cat sat on the mat."
 BATCH = f"{SENTENCE}\nTwo dogs bark."
@@ -115,9 +116,12 @@ def test_marks(truth, guess, expected):
 
 def test_words_for_people():
     assert exposed(147_456, 147_456 / 22_713_986) == "147,456 of 22.7 M parameters, 0.65 %"
-    assert place("query", (2,)) == "attention query of layer 2"
-    assert place("layer", (0, 3)) == "layers 0 and 3"
-    assert place("all", ()) == "everything"
+    minilm = outline("minilm")
+    assert place(minilm, "query", (2,)) == "attention query of layer 2"
+    assert place(minilm, "layer", (0, 3)) == "layers 0 and 3"
+    assert place(minilm, "all", ()) == "everything"
+    assert place(minilm, "head", ()) == "pooler + classifier"
+    assert place(outline("smollm2"), "head", ()) == "final norm + word table"
 
 
 @pytest.mark.parametrize(

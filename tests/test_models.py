@@ -1,12 +1,38 @@
 import pytest
 import torch
-from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertModel
+from tokenizers import Tokenizer, decoders
+from tokenizers.models import BPE
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BertConfig,
+    BertForSequenceClassification,
+    BertModel,
+    GPT2Config,
+    LlamaConfig,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+)
 
 from demo.victim import models
 from demo.victim.anatomy import mixed
 from demo.victim.bert import Bert
-from demo.victim.models import MODELS, ModelError, Weights, drafted, draw, load, outline, pick_device, pretrained_folder
+from demo.victim.models import (
+    KEPT,
+    MODELS,
+    ModelError,
+    Weights,
+    drafted,
+    draw,
+    load,
+    outline,
+    pick_device,
+    pretrained_folder,
+)
 from demo.victim.slices import all_pieces, count
+from demo.victim.spelling import ordinary_ids, written
+
+SMALL = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
 
 
 def test_network_is_bert(minilm):
@@ -102,11 +128,50 @@ def test_saved_model_loads(tmp_path, tiny):
         torch.testing.assert_close(net.inputs(net.embed(net.embeddings.word_embeddings(ids)), 2), expected)
 
 
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("gpt2", GPT2Config(vocab_size=49152, n_embd=16, n_layer=2, n_head=2)),
+        ("qwen2.5", Qwen2Config(vocab_size=49152, **SMALL, num_key_value_heads=1, tie_word_embeddings=True)),
+        ("tinyllama", LlamaConfig(vocab_size=49152, **SMALL, num_key_value_heads=1, tie_word_embeddings=False)),
+    ],
+)
+def test_a_decoder_comes_from_the_hub_with_its_own_tokenizer(name, config, tmp_path, monkeypatch):
+    theirs = AutoModelForCausalLM.from_config(config).bfloat16().eval()
+    theirs.save_pretrained(tmp_path)
+    load("smollm2", device="cpu").tokenizer.save_pretrained(tmp_path)
+    monkeypatch.setattr(models.hub, "download", lambda name, hub: tmp_path)
+    try:
+        model = load(name, Weights(), "cpu")
+    finally:
+        KEPT.things.clear()
+    ids = model.encode("Naïve, isn't it?")
+    assert model.text(ids) == "Naïve, isn't it?"
+    assert model.tokens(ids)[-2:] == ["·it", "?"]
+    with torch.no_grad():
+        ours = model.net.logits(model.net.inputs(model.net.embed(model.words[ids][None]), 2))
+        torch.testing.assert_close(ours, theirs.float()(input_ids=ids[None]).logits)
+
+
+def test_tokens_of_the_other_kind_are_written_likewise():
+    """Blanks as ▁, and bytes by their numbers, as sentencepiece has them."""
+    vocabulary = {"<s>": 0, "▁the": 1, "<0x0A>": 2, "<0xE6>": 3, "re": 4}
+    inner = Tokenizer(BPE(vocabulary, [], byte_fallback=True))
+    inner.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, bos_token="<s>")
+    assert written(tokenizer, range(5)) == ["<s>", "·the", "⏎", "⟨E6⟩", "re"]
+    assert ordinary_ids(tokenizer).tolist() == [1, 2, 3, 4]
+
+
 def test_hub_out_of_reach_says_so():
     reason = models.unavailable("tinybert4", "pretrained")
     assert reason is not None
     assert "huawei-noah/TinyBERT_General_4L_312D" in reason
     assert "normal or uniform" in reason
+    assert "TinyLlama/TinyLlama-1.1B-Chat-v1.0" in models.unavailable("tinyllama", "pretrained")
+    with pytest.raises(ModelError, match="has to be fetched from the Hugging Face hub"):
+        load("qwen2.5")
+    assert models.unavailable("smollm2", "pretrained") is None  # which a package brings, too
     assert models.unavailable("tinybert4", "normal") is None
     assert models.unavailable("minilm", "pretrained") is None
 

@@ -177,7 +177,7 @@ def test_stopped_on_the_way_it_leaves_nothing(package, monkeypatch):
     assert started[0].poll() is not None
     assert left(package) == []
     with monkeypatch.context() as patched:
-        patched.setattr("demo.victim.gguf_file.ticking", lambda tensors, doing: iter(stop, None))
+        patched.setattr("demo.victim.gguf_file.ticking", lambda things, doing="": iter(stop, None))
         with pytest.raises(Over):
             fetched("tiny", package)
     assert left(package) == []

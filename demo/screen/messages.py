@@ -32,7 +32,7 @@ from demo.screen.projection import Projection
 from demo.screen.verdicts import verdict
 from demo.turns import Pause, in_turns
 from demo.victim.model import Model
-from demo.victim.slices import SLICES
+from demo.victim.slices import SLICES, named
 
 Message = dict[str, Any]
 
@@ -212,7 +212,7 @@ def title(experiment: Experiment, model: Model) -> str:
     """What is attacked, in a line: MiniLM-L6, pretrained · attention query of layer 2 · dropout 0.1 · search."""
     how = training(experiment.client, model, len(experiment.sentences))
     how += [told_of(defense) for defense in experiment.defenses]
-    return SEPARATOR.join([model.title, place(experiment.slice, experiment.layers), *how, experiment.attack])
+    return SEPARATOR.join([model.title, place(model, experiment.slice, experiment.layers), *how, experiment.attack])
 
 
 def training(client: Client, model: Model, sentences: int) -> list[str]:
@@ -220,9 +220,9 @@ def training(client: Client, model: Model, sentences: int) -> list[str]:
     return client.told(model.net) + ([f"batch of {sentences}"] if sentences > 1 else [])
 
 
-def place(slice: str, layers: tuple[int, ...]) -> str:
+def place(model: Model, slice: str, layers: tuple[int, ...]) -> str:
     if not SLICES[slice].of_layer:
-        return SLICES[slice].title
+        return named(model, slice).title
     numbers = " and ".join(str(layer) for layer in layers)
     which = f"layer{'s' if len(layers) > 1 else ''} {numbers}"
     return which if slice == "layer" else f"{SLICES[slice].title} of {which}"

@@ -68,7 +68,7 @@ def survey_title(base: Experiment) -> str:
 
 def sweep_title(base: Experiment) -> str:
     """The same, with what is exposed."""
-    return f"{survey_title(base)} · {where(base.slice, base.layers)}"
+    return f"{survey_title(base)} · {where(outline(base.model, base.weights), base.slice, base.layers)}"
 
 
 def left(done: Sequence[Reading], total: int, budget: float) -> float | None:

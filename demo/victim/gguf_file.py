@@ -16,7 +16,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
 from transformers import LlamaConfig
 
-from demo.turns import ticking
+from demo.turns import tick, ticking
 
 SPECIAL = 3  # the type of a token that stands for no text
 OUTSIDE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
@@ -35,8 +35,9 @@ INSIDE = {  # a layer's parts -> transformers' names
 
 def unpack(file: Path, folder: Path, title: str) -> None:
     """Writes config.json, model.safetensors, tokenizer.json and tokenizer_config.json."""
+    tick(f"reading the words of {title}")
     reader = GGUFReader(file)
-    told = {name: field.contents() for name, field in reader.fields.items()}
+    told = {name: field.contents() for name, field in ticking(reader.fields.items())}
     if told["general.architecture"] != "llama" or told["tokenizer.ggml.pre"] != "smollm":
         raise ValueError(f"{file.name} is no llama with SmolLM's tokenizer: nothing else can be unpacked")
     config = config_of(told, tied=all(tensor.name != "output.weight" for tensor in reader.tensors))

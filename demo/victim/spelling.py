@@ -4,6 +4,7 @@ written(tokenizer, [504, 3158])  # ["The", "·patient"]
 """
 
 import functools
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from tokenizers import decoders
 from torch import Tensor
 
+BYTE = re.compile("<0x([0-9A-F]{2})>")
 SIGNS = {" ": "·", "\n": "⏎", "\r": "↵", "\t": "⇥"}
 
 
@@ -22,7 +24,7 @@ def written(tokenizer: Any, ids: Sequence[int]) -> list[str]:
         return [token if id in special else spelled(token) for id, token in zip(ids, tokens, strict=True)]
     if isinstance(tokenizer.backend_tokenizer.decoder, decoders.WordPiece):
         return tokens
-    return [SIGNS["\n"] if token == "<0x0A>" else token.replace("▁", SIGNS[" "]) for token in tokens]
+    return [_by_number(token) or token.replace("▁", SIGNS[" "]) for token in tokens]
 
 
 def by_bytes(tokenizer: Any) -> bool:
@@ -33,9 +35,14 @@ def by_bytes(tokenizer: Any) -> bool:
 @functools.cache
 def spelled(token: str) -> str:
     """Ġword -> ·word; a byte that is no whole character as ⟨E2⟩."""
-    alphabet = _alphabet()
-    text = bytes(alphabet[sign] for sign in token).decode(errors="surrogateescape")
+    text = bytes(_alphabet()[sign] for sign in token).decode(errors="surrogateescape")
     return "".join(map(_sign, text))
+
+
+def _by_number(token: str) -> str:
+    """<0x0A> -> ⏎; nothing for what is no byte."""
+    byte = BYTE.fullmatch(token)
+    return "".join(map(_sign, bytes([int(byte[1], 16)]).decode(errors="surrogateescape"))) if byte else ""
 
 
 def _sign(sign: str) -> str:
