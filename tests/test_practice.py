@@ -297,7 +297,7 @@ def test_reasons(tiny, leak_of):
     ("change", "message"),
     [
         ({"client": Client(dropout=0.5)}, "dropout is 0.5: give a rate from 0 to 0.4"),
-        ({"sentence": "\n".join(["one two"] * 9)}, "9 sentences: give 1 to 8"),
+        ({"sentence": "\n".join(["one two"] * 17)}, "17 sentences: give 1 to 16"),
         ({"labels": (1, 0)}, "2 labels for 1 sentences"),
         ({"slice": "embeddings", "client": Client(frozen_embeddings=True)}, "embeddings are frozen"),
     ],

@@ -51,9 +51,12 @@ class Leak:
         """Of the only sentence; None where it is unknown, or where there are several."""
         return self.lengths[0] if self.lengths and self.batch == 1 else None
 
-    def sentences(self, ids: Tensor) -> list[Tensor]:
-        """A guess at the whole batch -> its sentences; a guess at one sentence is one, whatever it holds."""
-        return self.model.sentences(ids, self.lengths) if self.batch > 1 else [ids]
+    def sentences(self, ids: Tensor, lengths: tuple[int, ...] = ()) -> list[Tensor]:
+        """A guess at the whole batch -> its sentences; a guess at one sentence is one, whatever it holds.
+
+        `lengths` are the guess's own, where it has any.
+        """
+        return self.model.sentences(ids, lengths or self.lengths) if self.batch > 1 else [ids]
 
     def weight(self, part: str, layer: int | None = None) -> Tensor | None:
         """The gradient of one part's weight, or None where it is not exposed."""

@@ -52,7 +52,7 @@ def _of_many_runs(common: argparse.ArgumentParser) -> argparse.ArgumentParser:
     many.add_argument("--unknown-label", action="store_true", help="the attacker is not told the label")
     for field in settings_of(Client):
         _add_field(many, field)
-    many.add_argument("--batch", type=_positive, default=1, help="sentences in one gradient, 1 to 8")
+    many.add_argument("--batch", type=_positive, default=1, help="sentences in one gradient, 1 to 16")
     many.add_argument("--set", action="append", default=[], help="change the attack, e.g. masks=false")
     many.add_argument("--out", help="append the results here too; rows already there are not measured again")
     return many

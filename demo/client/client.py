@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, replace
 from typing import Any
 
-from demo.client.secret import MOST_DROPOUT, MOST_SENTENCES
+from demo.client.secret import MOST_COMPANIONS, MOST_DROPOUT
 from demo.settings import label_of, read, setting, settings_of, with_settings, write
 from demo.victim.anatomy import Anatomy
 
@@ -48,10 +48,10 @@ class Client:
         0,
         "other clients, each with a sentence of our own making; only the mean of all gradients is seen",
         0,
-        MOST_SENTENCES - 1,
+        MOST_COMPANIONS,
         label="Companions",
         step=1,
-        strengths=tuple(range(1, MOST_SENTENCES)),
+        strengths=tuple(range(1, MOST_COMPANIONS + 1)),
     )
     task: str = setting(
         "",

@@ -10,7 +10,8 @@ from demo.victim.anatomy import Anatomy, Masks
 from demo.victim.model import Model
 
 MOST_DROPOUT = 0.4
-MOST_SENTENCES = 8
+MOST_SENTENCES = 16
+MOST_COMPANIONS = 7
 STRANGERS = (  # what other clients train on, where their gradients are averaged with ours: sentence, label
     ("The bakery opens at seven.", 1),
     ("My sister plays the cello.", 0),
@@ -57,9 +58,10 @@ def among_strangers(model: Model, secret: Secret, others: int, seed: int) -> Sec
     """The batch of all clients whose gradients are averaged: ours, and so many others' drawn from the seed."""
     if not others:
         return secret
-    if len(secret.sentences) > 1 or others >= MOST_SENTENCES:
+    if len(secret.sentences) > 1 or others > MOST_COMPANIONS:
         raise ValueError(
-            f"{len(secret.sentences)} sentences and {others} other clients: give one sentence, and at most 7"
+            f"{len(secret.sentences)} sentences and {others} other clients: "
+            f"give one sentence, and at most {MOST_COMPANIONS}"
         )
     generator = torch.Generator().manual_seed(seed + 2**33)
     drawn = [STRANGERS[n] for n in torch.randperm(len(STRANGERS), generator=generator)[:others].tolist()]

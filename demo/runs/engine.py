@@ -200,8 +200,10 @@ def check(experiment: Experiment, leak: Leak) -> None:
 
 def blank(case: Case, budget: Budget) -> Snapshot:
     """What is known before the first guess: nothing but the length, where it was told."""
-    ids = case.model.blank(*(case.leak.lengths or (3,) * case.leak.batch))
-    return snapshot(case.model, budget, 0, ids, math.inf, "getting ready", confidence=torch.zeros(len(ids)))
+    lengths = case.leak.lengths or (3,) * case.leak.batch
+    ids = case.model.blank(*lengths)
+    sure = torch.zeros(len(ids))
+    return snapshot(case.model, budget, 0, ids, math.inf, "getting ready", confidence=sure, lengths=lengths)
 
 
 def still(last: Snapshot, budget: Budget, doing: str) -> Snapshot:
@@ -211,11 +213,11 @@ def still(last: Snapshot, budget: Budget, doing: str) -> Snapshot:
 
 def scored(case: Case, snapshot: Snapshot, best: float) -> Frame:
     """The snapshot beside the truth."""
-    truth, guess = [ids.cpu() for ids in case.everyone.sentences], case.leak.sentences(snapshot.ids)
+    truth, guess = [ids.cpu() for ids in case.everyone.sentences], case.leak.sentences(snapshot.ids, snapshot.lengths)
     if len(guess) > 1:
         ends = torch.tensor([len(ids) for ids in guess]).cumsum(0).tolist()
         snapshot = snapshot.in_order(matched(case.model, truth, guess), [0, *ends[:-1]], ends)
-        guess = case.leak.sentences(snapshot.ids)
+        guess = case.leak.sentences(snapshot.ids, snapshot.lengths)
     each, ours = score_each(case.model, truth, guess), len(case.secret.sentences)
     own = together(case.model, each[:ours], truth[:ours])
     right = None

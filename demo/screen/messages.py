@@ -100,7 +100,7 @@ class Show:
 
     def frame(self, n: int, frame: Frame) -> Message:
         shot = frame.snapshot
-        guess = self.case.leak.sentences(shot.ids)
+        guess = self.case.leak.sentences(shot.ids, shot.lengths)
         words, sure = [*self._tokens(shot.ids), BLANK], [*chances(shot).tolist(), 0]
         model = self.case.model
         places = laid_out([len(ids) for ids in self.sentences], [len(ids) for ids in guess], model.inside)

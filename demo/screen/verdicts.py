@@ -36,7 +36,8 @@ def verdict(frame: Frame, case: Case, experiment: Experiment) -> tuple[str, str]
 
 def in_place(frame: Frame, case: Case) -> str:
     truth = [case.model.inner(ids).tolist() for ids in case.everyone.sentences]
-    guess = [case.model.inner(ids).tolist() for ids in case.leak.sentences(frame.snapshot.ids)]
+    shot = frame.snapshot
+    guess = [case.model.inner(ids).tolist() for ids in case.leak.sentences(shot.ids, shot.lengths)]
     hits = sum(a == b for pair in zip(truth, guess, strict=True) for a, b in zip(*pair, strict=False))
     return f"{hits} of {sum(map(len, truth))} tokens in place"
 

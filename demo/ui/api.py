@@ -27,7 +27,7 @@ are clamped; anything else that is wrong is refused with the reason.
 Args:
 """
 HELP = {
-    "sentence": "the client's private sentence, or up to 8 of them, one a line; in memory for the run only",
+    "sentence": "the client's private sentence, or up to 16 of them, one a line; in memory for the run only",
     "model": "which Transformer the client trains",
     "slice": "which part of its gradient is exposed",
     "layers": "of which layers, from 0, where the slice is a choice of layers",

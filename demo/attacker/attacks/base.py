@@ -103,7 +103,8 @@ class Snapshot:
         moved = {name: getattr(self, name)[places] for name in ("ids", "embeddings", "confidence", "runners_up")}
         kept = self.kept[places] if self.kept is not None else None
         labels = tuple(self.labels[n] for n in order) if self.labels else ()
-        return replace(self, **moved, kept=kept, labels=labels)
+        lengths = tuple(self.lengths[n] for n in order) if self.lengths else ()
+        return replace(self, **moved, kept=kept, labels=labels, lengths=lengths)
 
 
 class Attack(Protocol):
