@@ -6,7 +6,7 @@ A prefix can be checked by itself: the right word's vector lies in the leaked sp
     judge.look(path, words)  # how far each of these words, next after the path, sticks out of the span
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -208,14 +208,16 @@ class PrefixJudge:
         return Path((first,), settled, self.view.basis[:, :0])
 
     @torch.no_grad()
-    def pairs_outside(self, firsts: Sequence[int], seconds: Sequence[int]) -> Tensor:
-        """How far each second word sticks out after its first: (pairs,)."""
-        pairs = torch.tensor([firsts, seconds], device=self.words.device).T
-        read = []
-        for some in ticking(pairs.split(ROWS // 2)):
-            vectors = self.rough.entering(self.words[some], self.view.layer, self.view.part)  # type: ignore[operator]
-            read.append(outside(vectors[:, -1].float(), self.view.basis))
-        return torch.cat(read)
+    def look_pairs(self, firsts: Tensor, seconds: Tensor) -> Look:
+        """How far each second word sticks out after its first; firsts in full precision, as first states are huge."""
+        read, part, layers = [], self.view.part, min(self.view.layer + 1, len(self.net.layers))
+        for some, others in ticking(list(zip(firsts.split(ROWS), seconds.split(ROWS), strict=True))):
+            different, which = some.unique(return_inverse=True)
+            before = self.net.settled(self.words[different][:, None], None, layers)
+            before = before.of(which) if len(different) > 1 else before
+            read.append(self.rough.entering(self.words[others][:, None], self.view.layer, part, before)[:, -1].float())  # type: ignore[operator]
+        vectors = torch.cat(read)
+        return Look(seconds, vectors, outside(vectors, self.view.basis), ())
 
 
 def outside(vectors: Tensor, basis: Tensor) -> Tensor:

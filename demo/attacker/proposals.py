@@ -55,9 +55,18 @@ class Prior:
         self.after[ids], states = self.rough.settling(self.net.words[new][None], before)  # type: ignore[operator]
         if len(self.after) > REMEMBERED:
             del self.after[list(self.after)[1]]  # the oldest but for the opening
-        chances = torch.full((len(self.net.words),), -torch.inf, device=new.device)
-        logits = self.net.logits(states[-1][:, -1].float())[0]
-        chances[self.ordinary] = logits[self.ordinary].log_softmax(0)
+        return self._told(states[-1][:, -1])[0]
+
+    @torch.no_grad()
+    def chances_after(self, words: Tensor) -> Tensor:
+        """The same after each of these first words, together: (words, vocabulary)."""
+        state = self.rough.state(self.net.words[words][:, None], len(self.net.layers), self.after[()])  # type: ignore[operator]
+        return self._told(state[:, -1])
+
+    def _told(self, states: Tensor) -> Tensor:
+        logits = self.net.logits(states.float())
+        chances = torch.full_like(logits, -torch.inf)
+        chances[:, self.ordinary] = logits[:, self.ordinary].log_softmax(1)
         return chances
 
 

@@ -41,14 +41,18 @@ class Normed(FeedForward):
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """A prefix's keys and values in every layer: (key heads, tokens, size)."""
+    """A prefix's keys and values in every layer: (key heads, tokens, size); or several', with a row for each."""
 
     keys: tuple[Tensor, ...]
     values: tuple[Tensor, ...]
 
     @property
     def tokens(self) -> int:
-        return self.keys[0].shape[1]
+        return self.keys[0].shape[-2]
+
+    def of(self, rows: Tensor) -> "Settled":
+        """Of several prefixes, the one that each row follows."""
+        return Settled(tuple(x[rows] for x in self.keys), tuple(x[rows] for x in self.values))
 
 
 class Causal(Anatomy):
@@ -119,7 +123,7 @@ class Causal(Anatomy):
         return found
 
     def settled(self, words: Tensor, before: Settled | None = None, layers: int | None = None) -> Settled:
-        """The prefix (1, tokens, hidden) after what was settled before it, as far as so many layers."""
+        """The prefix (1, tokens, hidden) after what was settled before it, as far as so many layers; or several."""
         return self.settling(words, before, layers)[0]
 
     def settling(
@@ -129,8 +133,8 @@ class Causal(Anatomy):
         states, keys, values = [self._start(words, before)], [], []
         for layer in range(len(self.layers) if layers is None else layers):
             mix, key, value = self._mixed(self.attention_norm(layer)(states[-1]), layer, before)
-            keys.append(_joined(before.keys[layer] if before else None, key[0]))
-            values.append(_joined(before.values[layer] if before else None, value[0]))
+            keys.append(_joined(before.keys[layer] if before else None, key))
+            values.append(_joined(before.values[layer] if before else None, value))
             states.append(self._after(self.after_attention(layer, states[-1], mix), layer, NONE))
         return Settled(tuple(keys), tuple(values)), states
 
@@ -221,12 +225,14 @@ def _gathered(
         weights = masked(logits.softmax(-1).flatten(1, 2), masks, site).unflatten(1, (groups, -1))
         return _side_by_side(weights @ value[:, :, None])
     keys, values = earlier
+    if keys.dim() == 4:
+        old, new = _weights(asked @ keys[:, :, None].to(query.dtype).mT * attention.scaling, logits)
+        return _side_by_side(old @ values[:, :, None].to(query.dtype) + new @ value[:, :, None])
     # Rows beside one another, so that what they share is multiplied once and never copied.
     keys, values = keys.to(query.dtype), values.to(query.dtype)  # a rough network may follow a prefix settled exactly
     flat = asked.permute(1, 0, 2, 3, 4).flatten(1, 3)
     before = (flat @ keys.mT * attention.scaling).unflatten(1, (rows, heads // groups, tokens)).transpose(0, 1)
-    weights = torch.cat([before, logits], dim=-1).softmax(-1)
-    old, new = weights.split([keys.shape[1], tokens], dim=-1)
+    old, new = _weights(before, logits)
     shared = (old.transpose(0, 1).flatten(1, 3) @ values).unflatten(1, (rows, heads // groups, tokens))
     return _side_by_side(shared.transpose(0, 1) + new @ value[:, :, None])
 
@@ -240,5 +246,13 @@ def _side_by_side(mix: Tensor) -> Tensor:
     return mix.flatten(1, 2).transpose(1, 2).flatten(2)
 
 
+def _weights(before: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    """Of what came before, and of the new words."""
+    old, new = torch.cat([before, own], dim=-1).softmax(-1).split([before.shape[-1], own.shape[-1]], dim=-1)
+    return old, new
+
+
 def _joined(before: Tensor | None, more: Tensor) -> Tensor:
-    return more if before is None else torch.cat([before, more], dim=1)
+    """One prefix's has no rows, as all that follow it share it."""
+    more = more[0] if len(more) == 1 else more
+    return more if before is None else torch.cat([before, more], dim=-2)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from demo.attacker.attacks.base import Branch, Budget, Candidates, Growth, Snapshot, best_certificate, snapshot
+from demo.attacker.attacks.first_pair import FirstPair
 from demo.attacker.attacks.objectives import WORD
 from demo.attacker.certificate import Certificate
 from demo.attacker.last_word import LastWord
@@ -19,8 +20,6 @@ from demo.attacker.proposals import ALONE, Alone, Prior, Proposals
 
 SHOWN = 24  # nearest words that a snapshot tells of
 TWIGS = 4  # of them, as branches of the tree
-FIRSTS, SECONDS = 8, 256  # first and second words that are tried together where the first one leaves no trace
-PAIRS = 4  # best pairs that are varied in each round
 RUNNERS_UP = 3
 
 
@@ -44,6 +43,8 @@ class PrefixSearch:
         yield self.picture(budget, path, f"walking the tree of prefixes through {self.view.piece.name}")
         if self.view.misses_first:
             path = yield from self.first_pair(budget, path)
+            if not path.ids:
+                return
         told = self.length - (0 if self.model.net.labels else 1)
         while len(path.ids) < told:
             longer = yield from self.longer(budget, path)
@@ -81,32 +82,17 @@ class PrefixSearch:
 
     def first_pair(self, budget: Budget, start: Path) -> Generator[Snapshot, None, Path]:
         """The first two words at once: a query matrix knows nothing of the first, but what the second reads of it."""
-        opening = self.prior.chances(()).argsort(descending=True)
-        seen: dict[tuple[int, int], float] = {}
-        firsts = opening[:FIRSTS].tolist()
-        wanted = [(first, second) for first in firsts for second in self._expected(first, SECONDS)]
-        turn = 0
-        while True:
-            new = [pair for pair in dict.fromkeys(wanted) if pair not in seen]
-            away = self.judge.pairs_outside([a for a, _ in new], [b for _, b in new])
-            seen |= dict(zip(new, away.tolist(), strict=True))
-            best = sorted(seen, key=lambda pair: seen[pair])[:PAIRS]
-            for first, second in best:
-                look = self.judge.look(self.judge.after(first), torch.tensor([second], device=self.model.device))
-                if look.passing:
-                    path = self.judge.extended(start, first, second)
-                    self.sure[:2] = 1
-                    yield self.picture(budget, path, "the first two words together lie in the span")
-                    return path
-            yield self.picture(budget, start, f"trying the first two words together: {len(seen):,} pairs")
+        search = FirstPair(self.judge, self.prior, self.alone, self.seed)
+        for stage in search.run():
+            yield self.picture(budget, start, stage)
             if budget.over(self.step):
                 return start
-            turn += 1
-            reach = SECONDS * 4**turn
-            wanted = []
-            for first, second in best:
-                wanted += [(other, second) for other in opening[:reach].tolist()]
-                wanted += [(first, other) for other in self._expected(first, reach)]
+        assert search.pair is not None
+        path = self.judge.extended(start, *search.pair)
+        self.sure[:2] = 1
+        growths = [self._grown(search.pair[:place], word) for place, word in enumerate(search.pair)]
+        yield self.picture(budget, path, "the first two words together lie in the span", growth=tuple(growths))
+        return path
 
     def finished(self, budget: Budget, path: Path) -> Iterator[Snapshot]:
         """The proof; and before it the last word, where it is only a target."""
@@ -119,7 +105,9 @@ class PrefixSearch:
             proven = self.certificate is not None and self.certificate.holds
             self.sure[-1] = 1.0 if proven else 0.1
             longer = Path((*path.ids, last), None, path.taken)
-            yield self.picture(budget, longer, "the last word is only a target: trying those the gradient asks for")
+            growth = (self._grown(path.ids, last),) if proven else ()
+            stage = "the last word is only a target: trying those the gradient asks for"
+            yield self.picture(budget, longer, stage, growth=growth)
             if proven or budget.over(self.step):
                 return
 
@@ -155,9 +143,6 @@ class PrefixSearch:
         guess = torch.tensor(ids, device=self.model.device)
         self.certificate, self.labels = best_certificate(self.leak, guess)
 
-    def _expected(self, first: int, many: int) -> list[int]:
-        return self.prior.chances((first,)).topk(many).indices.tolist()
-
     def _note(self, place: int, word: int, nearest: dict[int, float]) -> None:
         self.worst = max(self.worst, nearest.get(word, 0.0))
         self.sure[place] = 1.0
@@ -178,6 +163,13 @@ class PrefixSearch:
 
         others = [id for id in nearest if id not in living][:TWIGS]
         return (Growth(place, place, tried, branch(int(chances.argmax())), tuple(map(branch, (*living, *others)))),)
+
+    def _grown(self, before: tuple[int, ...], word: int) -> Growth:
+        """A word that was read without trying others after the same prefix, as the tree is told of it."""
+        place, chances = len(before), self.prior.chances(before)
+        expected = int(chances.argmax())
+        found = Branch(place, word, place + 1, 0.0, float(chances[word].exp()))
+        return Growth(place, place, 1, Branch(place, expected, 0, 1.0, float(chances[expected].exp())), (found,))
 
     def _stage(self, path: Path, place: int, tried: int, chances: Tensor, found: bool) -> str:
         if not found:
