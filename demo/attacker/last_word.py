@@ -40,22 +40,36 @@ class LastWord:
 
     def explaining(self, ids: tuple[int, ...], chances: Tensor) -> Iterator[int]:
         """Those that explain this matrix; none where more than the last word is wrong."""
-        assert isinstance(self.net, Causal)
-        filler = int(chances.argmax())
-        left = self.left((*ids, filler))
+        left = self.left((*ids, int(chances.argmax())))
         if self._explains(left):
-            yield filler
-        differences = self.net.output_table - self.net.output_table[filler]
-        told = differences @ self._pull(ids, left) / (len(ids) * left.square().sum())
-        asked = (told - 1).abs().masked_fill(chances.isinf(), torch.inf).topk(FEW, largest=False)
-        for word, off in zip(asked.indices.tolist(), asked.values.tolist(), strict=True):
-            if off < CLOSE and self._explains(self.left((*ids, word))):
+            yield int(chances.argmax())
+        off = self._off(ids, chances, left)
+        for word in off.topk(FEW, largest=False).indices.tolist():
+            if off[word] < CLOSE and self._explains(self.left((*ids, word))):
                 yield word
 
+    def asked(self, ids: tuple[int, ...], chances: Tensor) -> list[int]:
+        """Those towards which the matrix pulls, and those that the model expects: more cannot be said under noise."""
+        assert isinstance(self.net, Causal)
+        filler = int(chances.argmax())
+        pull = self._pull(ids, self.left((*ids, filler)))
+        differences = self.net.output_table - self.net.output_table[filler]
+        pulled = (differences @ pull / differences.norm(dim=1).clamp_min(1e-6)).masked_fill(chances.isinf(), -torch.inf)
+        return list(dict.fromkeys([*pulled.topk(FEW).indices.tolist(), *chances.topk(2 * FEW).indices.tolist()]))
+
+    def _off(self, ids: tuple[int, ...], chances: Tensor, left: Tensor) -> Tensor:
+        """How far each word is from explaining what the likeliest leaves: (vocabulary,); the right one is at 0."""
+        assert isinstance(self.net, Causal)
+        differences = self.net.output_table - self.net.output_table[int(chances.argmax())]
+        told = differences @ self._pull(ids, left) / (len(ids) * left.square().sum())
+        return (told - 1).abs().masked_fill(chances.isinf(), torch.inf)
+
     def left(self, ids: tuple[int, ...]) -> Tensor:
-        """What a guess leaves of the leaked matrix."""
+        """What a guess leaves of the leaked matrix; where the client clips, at the length that leaves least."""
         guess = torch.tensor(ids, device=self.leaked.device)
-        return gradient_of(self.leak.model, [guess], [0], [self.piece])[self.piece.name] - self.leaked
+        own = gradient_of(self.leak.model, [guess], [0], [self.piece])[self.piece.name]
+        fitted = (own * self.leaked).sum() / own.square().sum() if self.leak.defenses else 1.0
+        return fitted * own - self.leaked
 
     def _explains(self, left: Tensor) -> bool:
         return bool(left.norm() <= SMALL * self.leaked.norm())

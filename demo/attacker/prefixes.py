@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from demo.attacker.leak import Leak
-from demo.attacker.subspace import basis_of
+from demo.attacker.subspace import basis_of, occupied
 from demo.turns import ticking
 from demo.victim.anatomy import Anatomy
 from demo.victim.causal import BEFORE_ATTENTION, Causal, Settled
@@ -122,7 +122,8 @@ def bag_of_words(leak: Leak) -> Tensor | None:
     if not isinstance(net, Causal):
         return None
     if table is not None:
-        return _occurring(net, table)
+        found = occupied(leak, "word") if leak.veiled else _occurring(net, table)
+        return found[torch.isin(found, leak.model.ordinary)]
     if piece is None:
         return None
     vectors = net.attention_norm(0)(net.words[leak.model.ordinary])

@@ -41,7 +41,7 @@ class Normed(FeedForward):
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """A prefix's keys and values in every layer: (key heads, tokens, size); or several', with a row for each."""
+    """A prefix's keys and values in every layer: (key heads, tokens, size); or several', row by row."""
 
     keys: tuple[Tensor, ...]
     values: tuple[Tensor, ...]

@@ -24,6 +24,8 @@ class Best:
 
     def choose(self, leak: Leak) -> tuple[str, Attack, str]:
         """The name, the attack and the reason."""
+        if not leak.model.net.both_ways and Search().supports(leak) is None:
+            return "search", Search(), "a decoder's words can be checked one after the other"
         if Likelihood().supports(leak) is None:
             return "likelihood", Likelihood(), "the client adds noise, which only whole sentences outweigh"
         if Rows().supports(leak) is None and leak.weight("position") is not None:

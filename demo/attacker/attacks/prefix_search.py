@@ -68,7 +68,7 @@ class PrefixSearch:
             look = self.judge.look(path, ids)
             proposals.learn(look)
             tried += len(ids)
-            nearest = _nearest(nearest, look)
+            nearest = nearest_of(nearest, look)
             growth = self._growth(path, chances, tried, nearest, look.passing[:1])
             if look.passing:
                 path = self.judge.extended(path, look.passing[0])
@@ -100,7 +100,7 @@ class PrefixSearch:
             self._prove(path.ids)
             yield self.picture(budget, path, "every word lies in the span")
             return
-        for last in LastWord(self.leak, self.view.piece).likeliest(path.ids, self.prior.chances(path.ids)):
+        for last in self.last_words(path.ids, self.prior.chances(path.ids)):
             self._prove((*path.ids, last))
             proven = self.certificate is not None and self.certificate.holds
             self.sure[-1] = 1.0 if proven else 0.1
@@ -110,6 +110,9 @@ class PrefixSearch:
             yield self.picture(budget, longer, stage, growth=growth)
             if proven or budget.over(self.step):
                 return
+
+    def last_words(self, ids: tuple[int, ...], chances: Tensor) -> Iterator[int]:
+        return LastWord(self.leak, self.view.piece).likeliest(ids, chances)
 
     def picture(
         self,
@@ -180,7 +183,7 @@ class PrefixSearch:
         )
 
 
-def _nearest(known: dict[int, float], look: Look) -> dict[int, float]:
+def nearest_of(known: dict[int, float], look: Look) -> dict[int, float]:
     """The words that stuck out least so far, nearest first."""
     few = look.outside.topk(min(SHOWN, len(look.ids)), largest=False)
     together = known | dict(zip(look.ids[few.indices].tolist(), few.values.tolist(), strict=True))

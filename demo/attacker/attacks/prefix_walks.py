@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 from demo.attacker.attacks.base import Budget, Snapshot
 from demo.attacker.attacks.prefix_batch import PrefixBatch
+from demo.attacker.attacks.prefix_noise import NoisySearch, loud_views
 from demo.attacker.attacks.prefix_search import PrefixSearch
 from demo.attacker.attacks.word_order import WordOrder
 from demo.attacker.leak import Leak
-from demo.attacker.prefixes import bag_of_words, first_view, wide_view
+from demo.attacker.prefixes import bag_of_words, first_view, prefix_length, wide_view
 
 
 def cannot_be_walked(leak: Leak) -> str | None:
@@ -19,6 +20,8 @@ def cannot_be_walked(leak: Leak) -> str | None:
         return "the client trains with dropout: what a right prefix would be computed to cannot be known"
     if any(defense.sparse or not defense.sizes or defense.rounding for defense in leak.defenses):
         return "what the client does to its gradient moves every vector out of the span"
+    if leak.veiled:
+        return _drowned(leak)
     if leak.batch > 1:
         if wide_view(leak) is None:
             return (
@@ -30,7 +33,19 @@ def cannot_be_walked(leak: Leak) -> str | None:
     return None
 
 
+def _drowned(leak: Leak) -> str | None:
+    """Whether the noise leaves too little."""
+    if leak.batch > 1 or leak.weight("word") is None:
+        return "under noise it reads one sentence, of which the word table leaks"
+    views, words = loud_views(leak), bag_of_words(leak)
+    if not views or words is None or len(words) < views[0].rank or 2 * views[0].rank < prefix_length(leak, views[0]):
+        return "the noise leaves too little of the span and of the word table"
+    return None
+
+
 def walk(leak: Leak, budget: Budget, seed: int) -> Iterator[Snapshot]:
+    if leak.veiled:
+        return NoisySearch(leak, loud_views(leak), seed).run(budget, 0)
     view = wide_view(leak) if leak.batch > 1 else first_view(leak)
     if view is None:
         return WordOrder(leak, seed).run(budget)
