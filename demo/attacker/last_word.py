@@ -45,8 +45,8 @@ class LastWord:
         left = self.left((*ids, filler))
         if self._explains(left):
             yield filler
-        differences = self.net.output_table - self.net.output_table[filler]
-        told = differences @ self._pull(ids, left) / (len(ids) * left.square().sum())
+        pulls = self._pulls(ids, left)
+        told = (pulls - pulls[filler]) / (len(ids) * left.square().sum())
         asked = (told - 1).abs().masked_fill(chances.isinf(), torch.inf).topk(FEW, largest=False)
         for word, off in zip(asked.indices.tolist(), asked.values.tolist(), strict=True):
             if off < CLOSE and self._explains(self.left((*ids, word))):
@@ -60,17 +60,20 @@ class LastWord:
     def _explains(self, left: Tensor) -> bool:
         return bool(left.norm() <= SMALL * self.leaked.norm())
 
-    def _pull(self, ids: tuple[int, ...], left: Tensor) -> Tensor:
-        """⟨left, ∇(w · h)⟩ as a vector beside w: the derivative of h along what is left."""
+    def _pulls(self, ids: tuple[int, ...], left: Tensor) -> Tensor:
+        """⟨left, ∇(w · h)⟩ of every word: w times the derivative of h along what is left, and where w is a row of the
+        exposed matrix, that row of what is left times h."""
         net = self.net.trained
         assert isinstance(net, Causal)
         weight = getattr(net.parts()[self.piece.module], self.piece.kind)
         with torch.enable_grad():
-            words = net.words[torch.tensor(ids, device=left.device)][None].detach()
-            state = net.inputs(net.embed(words), len(net.layers))[0, -1]
+            words = net.words[torch.tensor(ids, device=left.device)][None]
+            state = net.norm(net.inputs(net.embed(words), len(net.layers))[0, -1])
             along = torch.zeros(net.width, device=left.device, requires_grad=True)
-            product = torch.autograd.grad((net.norm(state) * along).sum(), [weight], create_graph=True)[0]
-            return torch.autograd.grad((product * left).sum(), [along])[0]
+            [product] = torch.autograd.grad((state * along).sum(), [weight], create_graph=True, allow_unused=True)
+            turned = torch.autograd.grad((product * left).sum(), [along])[0] if product is not None else along.detach()
+        pulls = self.net.output_table @ turned
+        return pulls + left @ state.detach() if weight is net.output_table else pulls
 
 
 def deepest(leak: Leak, piece: Piece) -> Piece:
