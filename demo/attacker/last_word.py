@@ -68,7 +68,7 @@ class LastWord:
         weight = getattr(net.parts()[self.piece.module], self.piece.kind)
         with torch.enable_grad():
             words = net.words[torch.tensor(ids, device=left.device)][None]
-            state = net.norm(net.inputs(net.embed(words), len(net.layers))[0, -1])
+            state: Tensor = net.norm(net.inputs(net.embed(words), len(net.layers))[0, -1])
             along = torch.zeros(net.width, device=left.device, requires_grad=True)
             [product] = torch.autograd.grad((state * along).sum(), [weight], create_graph=True, allow_unused=True)
             turned = torch.autograd.grad((product * left).sum(), [along])[0] if product is not None else along.detach()

@@ -16,6 +16,7 @@ from demo.attacker.last_word import LastWord
 from demo.attacker.leak import Leak
 from demo.attacker.prefixes import Look, Path, PrefixJudge, PrefixView, bag_of_words, prefix_length
 from demo.attacker.proposals import ALONE, Alone, Prior, Proposals
+from demo.attacker.turned_order import first_read
 
 SHOWN = 24  # nearest words that a snapshot tells of
 TWIGS = 4  # of them, as branches of the tree
@@ -44,12 +45,16 @@ class PrefixSearch:
         yield self.picture(budget, path, f"walking the tree of prefixes through {self.view.piece.name}")
         if self.view.misses_first:
             path = yield from self.first_pair(budget, path)
+            if not path.ids:
+                return
         told = self.length - (0 if self.model.net.labels else 1)
         while len(path.ids) < told:
             longer = yield from self.longer(budget, path)
             if longer is None:
                 return
             path = longer
+        if self.view.misses_first and self.view.layer == 0:  # where no word's vector knows of the first one
+            path = Path((first_read(self.leak, self.view.piece, path.ids), *path.ids[1:]), None, path.taken)
         yield from self.finished(budget, path)
 
     def longer(self, budget: Budget, path: Path) -> Generator[Snapshot, None, Path | None]:
@@ -81,13 +86,15 @@ class PrefixSearch:
 
     def first_pair(self, budget: Budget, start: Path) -> Generator[Snapshot, None, Path]:
         """The first two words at once: a query matrix knows nothing of the first, but what the second reads of it."""
-        opening = self.prior.chances(()).argsort(descending=True)
+        opening = self.prior.chances(()).argsort(descending=True)[: len(self.model.ordinary)]
         seen: dict[tuple[int, int], float] = {}
         firsts = opening[:FIRSTS].tolist()
         wanted = [(first, second) for first in firsts for second in self._expected(first, SECONDS)]
         turn = 0
         while True:
             new = [pair for pair in dict.fromkeys(wanted) if pair not in seen]
+            if not new:
+                return start
             away = self.judge.pairs_outside([a for a, _ in new], [b for _, b in new])
             seen |= dict(zip(new, away.tolist(), strict=True))
             best = sorted(seen, key=lambda pair: seen[pair])[:PAIRS]
@@ -156,7 +163,7 @@ class PrefixSearch:
         self.certificate, self.labels = best_certificate(self.leak, guess)
 
     def _expected(self, first: int, many: int) -> list[int]:
-        return self.prior.chances((first,)).topk(many).indices.tolist()
+        return self.prior.chances((first,)).argsort(descending=True)[: min(many, len(self.model.ordinary))].tolist()
 
     def _note(self, place: int, word: int, nearest: dict[int, float]) -> None:
         self.worst = max(self.worst, nearest.get(word, 0.0))
