@@ -5,6 +5,7 @@ import pytest
 from demo.attacker.attacks import ATTACKS
 from demo.client.client import Client
 from demo.client.defenses import DEFENSES, Noise, Prune, Round, Sign
+from demo.client.secret import MOST_SENTENCES
 from demo.settings import settings_of, with_settings
 from demo.ui import computing, notes
 from demo.ui.choices import (
@@ -50,7 +51,7 @@ def test_good_values_make_an_experiment():
         ({"weights": "pickle"}, "unknown weights 'pickle'"),
         ({"sentence": "the\n" + "word " * 30}, "sentence 2 has 30 tokens: this page takes at most 20"),
         ({"sentence": "\n".join(["word " * 19] * 5)}, "the batch has 95 tokens: this page takes at most 80"),
-        ({"sentence": "hi\n" * 9}, "the batch has 9 sentences: give at most 8"),
+        ({"sentence": "hi\n" * 17}, "the batch has 17 sentences: give at most 16"),
         ({"labels": [2]}, "label 2 does not exist: choose 0 or 1"),
         ({"labels": [0, 5], "sentence": "a\nb"}, "label 5 does not exist: choose 0 or 1"),
         ({"dropout": "much"}, "is not a number: give one from 0 to 0.4"),
@@ -161,9 +162,10 @@ def test_a_batch_is_filled_up_with_presets_and_cut_down():
     full = resized("My own sentence.\n\nThe second.", 8)
     assert full.splitlines()[:3] == ["My own sentence.", "The second.", DEFAULT.sentence]
     assert len(set(full.splitlines())) == 8
+    assert len(set(resized("", MOST_SENTENCES).splitlines())) == MOST_SENTENCES
     assert resized(full, 1) == "My own sentence."
     assert resized(DEFAULT.sentence, 8).splitlines() == list(PRESETS.values())
-    assert [lines_of(text) for text in ("", "a", "a\n \nb", "a\n" * 30)] == [1, 1, 2, 8]
+    assert [lines_of(text) for text in ("", "a", "a\n \nb", "a\n" * 30)] == [1, 1, 2, 16]
 
 
 def test_a_drawing_says_what_is_exposed():

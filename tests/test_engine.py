@@ -3,6 +3,7 @@ import pickle
 import pytest
 
 from demo.attacker.attacks.base import UNKNOWN_LENGTH
+from demo.client.client import Client
 from demo.client.defenses import parse
 from demo.runs.engine import Experiment, attack_of, run, set_up
 
@@ -65,7 +66,7 @@ def test_errors_name_the_input(minilm, change, message):
         {"slice": "ffn-out", "layers": (0,), "attack": "cosine", "knows_length": False,
          "defenses": (parse("noise=1e-3"), parse("prune=0.9"))},
         # What dropout leaves of this matrix makes a system of equations singular.
-        {"slice": "value", "layers": (1,), "attack": "grab", "dropout": 0.1},
+        {"slice": "value", "layers": (1,), "attack": "grab", "client": Client(0.1)},
     ],
 )  # fmt: skip
 def test_an_internal_error_is_never_the_answer(choice):

@@ -52,16 +52,15 @@ class LastWord:
         """Those towards which the matrix pulls, and those that the model expects: more cannot be said under noise."""
         assert isinstance(self.net, Causal)
         filler = int(chances.argmax())
-        pull = self._pull(ids, self.left((*ids, filler)))
-        differences = self.net.output_table - self.net.output_table[filler]
-        pulled = (differences @ pull / differences.norm(dim=1).clamp_min(1e-6)).masked_fill(chances.isinf(), -torch.inf)
+        pulls = self._pulls(ids, self.left((*ids, filler)))
+        distances = (self.net.output_table - self.net.output_table[filler]).norm(dim=1).clamp_min(1e-6)
+        pulled = ((pulls - pulls[filler]) / distances).masked_fill(chances.isinf(), -torch.inf)
         return list(dict.fromkeys([*pulled.topk(FEW).indices.tolist(), *chances.topk(2 * FEW).indices.tolist()]))
 
     def _off(self, ids: tuple[int, ...], chances: Tensor, left: Tensor) -> Tensor:
         """How far each word is from explaining what the likeliest leaves: (vocabulary,); the right one is at 0."""
-        assert isinstance(self.net, Causal)
-        differences = self.net.output_table - self.net.output_table[int(chances.argmax())]
-        told = differences @ self._pull(ids, left) / (len(ids) * left.square().sum())
+        pulls = self._pulls(ids, left)
+        told = (pulls - pulls[int(chances.argmax())]) / (len(ids) * left.square().sum())
         return (told - 1).abs().masked_fill(chances.isinf(), torch.inf)
 
     def left(self, ids: tuple[int, ...]) -> Tensor:
@@ -74,17 +73,20 @@ class LastWord:
     def _explains(self, left: Tensor) -> bool:
         return bool(left.norm() <= SMALL * self.leaked.norm())
 
-    def _pull(self, ids: tuple[int, ...], left: Tensor) -> Tensor:
-        """⟨left, ∇(w · h)⟩ as a vector beside w: the derivative of h along what is left."""
+    def _pulls(self, ids: tuple[int, ...], left: Tensor) -> Tensor:
+        """⟨left, ∇(w · h)⟩ of every word: w times the derivative of h along what is left, and where w is a row of the
+        exposed matrix, that row of what is left times h."""
         net = self.net.trained
         assert isinstance(net, Causal)
         weight = getattr(net.parts()[self.piece.module], self.piece.kind)
         with torch.enable_grad():
-            words = net.words[torch.tensor(ids, device=left.device)][None].detach()
-            state = net.inputs(net.embed(words), len(net.layers))[0, -1]
+            words = net.words[torch.tensor(ids, device=left.device)][None]
+            state: Tensor = net.norm(net.inputs(net.embed(words), len(net.layers))[0, -1])
             along = torch.zeros(net.width, device=left.device, requires_grad=True)
-            product = torch.autograd.grad((net.norm(state) * along).sum(), [weight], create_graph=True)[0]
-            return torch.autograd.grad((product * left).sum(), [along])[0]
+            [product] = torch.autograd.grad((state * along).sum(), [weight], create_graph=True, allow_unused=True)
+            turned = torch.autograd.grad((product * left).sum(), [along])[0] if product is not None else along.detach()
+        pulls = self.net.output_table @ turned
+        return pulls + left @ state.detach() if weight is net.output_table else pulls
 
 
 def deepest(leak: Leak, piece: Piece) -> Piece:

@@ -27,10 +27,7 @@ DEPENDENT = 1e-7  # a vector that sticks out of the settled ones by less is one 
 ROUGHLY = 12  # words that a rough check leaves for the exact one
 FEW = 16  # words that are checked exactly at once
 ROWS = 512  # words put through the layers together
-LIKELY_ROWS = (
-    1024,
-    5120,
-)  # of a table that is the output matrix too, by their size: no word of the sentence is among them
+LIKELY_ROWS = (1024, 5120)  # of a table that is the output matrix too, by size: no word of the sentence is among them
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,10 +98,13 @@ def _telling(leak: Leak) -> list[Piece]:
 
 
 def _viewed(leak: Leak, piece: Piece) -> Iterable[PrefixView]:
-    """One, or none where the tokens fill the matrix."""
+    """One, or none where the tokens fill the matrix, or where they may be more than the vectors it holds."""
     net, gradient = leak.model.net, leak.gradient[piece.name]
     basis = basis_of(_unlikely_rows(gradient) if piece.part == "word" else gradient, blur=leak.blur(piece))
-    if basis.shape[1] < min(gradient.shape) - 1:
+    # Where one token alone asks, as the last layer's does for a label, a matrix holds one vector a head at most.
+    asked_once = net.labels and piece.layer == len(net.layers) - 1
+    room = min(gradient.shape) - 1
+    if basis.shape[1] < (min(room, net.heads * leak.batch) if asked_once else room):
         missing = (0 if net.labels else 1) + (piece.part == "query")
         yield PrefixView(piece, _layer(net, piece), piece.part, basis, missing)
 
@@ -241,7 +241,10 @@ def _depth(net: Causal, piece: Piece) -> tuple[bool, int, int]:
 
 
 def _tells_tokens(net: Causal, piece: Piece) -> bool:
-    """Where a label is read, of the last layer only keys and values have a vector for each token."""
+    """Where a label is read, of the last layer only keys and values have a vector for each token. Keys that no place
+    turns tell of differences between tokens only, as softmax ignores shifts."""
+    if piece.part == "key" and net.ADDED:
+        return False
     if piece.layer is None:
         return not net.labels and piece.part == ("word" if net.tied else "output")
     last = len(net.layers) - 1

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from demo.attacker.leak import Leak
 from demo.attacker.prefixes import outside
-from demo.turns import tick
+from demo.turns import tick, ticking
 from demo.victim.causal import Causal
 from demo.victim.slices import Piece
 
@@ -35,14 +35,14 @@ class TurnedOrder:
         net = leak.model.net
         assert isinstance(net, Causal)
         self.net, self.asking, self.bag, self.ordinary = net, piece.part == "query", bag.tolist(), leak.model.ordinary
-        self.told = leak.length - 1 if leak.length else None
+        self.told = leak.length - (0 if net.labels else 1) if leak.length else None
         vectors = net.attention_norm(0)(net.words[bag])
         rows = torch.linalg.lstsq(vectors.T.cpu().double(), leak.gradient[piece.name].T.cpu().double()).solution
         heads = net.heads if self.asking else net.key_heads
         self.rows = dict(zip(self.bag, rows.to(vectors).unflatten(1, (heads, -1)), strict=True))  # (heads, size) each
 
     def orders(self) -> Iterator[tuple[int, ...]]:
-        """From the first word on, but for the last, which is only a target."""
+        """From the first word on, but for the last where it is only a target."""
         for again in range(AGAIN + 1):
             for start in self._starts():
                 for order in self._built(start, {}, frozenset(), again):
@@ -119,6 +119,23 @@ class TurnedOrder:
         attention = self.net.attention(0)
         matrix, heads = (attention.query, self.net.heads) if part == "query" else (attention.key, self.net.key_heads)
         return matrix(self.net.attention_norm(0)(self.net.words[word])).unflatten(0, (heads, -1))
+
+
+@torch.no_grad()
+def first_read(leak: Leak, piece: Piece, ids: Sequence[int]) -> int:
+    """The first word of a sentence whose others are known: the second one's row of a query matrix of layer 0 is their
+    keys' difference, in each head."""
+    net = leak.model.net
+    assert isinstance(net, Causal)
+    vectors = net.entering(net.words[torch.tensor(ids, device=leak.model.device)][None], 0, "query")[0]
+    solved = torch.linalg.lstsq(vectors[1:].T.cpu().double(), leak.gradient[piece.name].T.cpu().double()).solution
+    matrix, row = net.attention(0).key, solved[0].to(vectors).unflatten(0, (net.heads, -1))
+    second, left = matrix(vectors[1]).unflatten(0, (net.heads, -1)), []
+    for some in ticking(leak.model.ordinary.split(4096)):
+        away = matrix(net.entering(net.words[some][:, None], 0, "query")[:, 0]).unflatten(1, (net.heads, -1)) - second
+        dots = (away * row).sum(-1).square() / away.square().sum(-1).clamp_min(1e-30)
+        left.append(row.square().sum() - dots.sum(1))
+    return int(leak.model.ordinary[torch.cat(left).argmin()])
 
 
 def _orthonormal(vectors: Tensor) -> list[Tensor]:

@@ -29,6 +29,16 @@ PRESETS = {
     "debt": "Tom still owes my sister forty euros.",
     "recipe": "Grandmother adds a little pepper to her chocolate.",
 }
+MORE = (  # that fill a batch up, once all presets are in it
+    "The train to the coast leaves at seven.",
+    "Her brother repairs old radios.",
+    "Nobody told us about the meeting.",
+    "The soup needs more salt.",
+    "He lost his keys in the snow.",
+    "Our neighbours keep bees on the roof.",
+    "She wrote a long letter to the bank.",
+    "It was dark before the rain stopped.",
+)
 DEFAULT = Experiment(PRESETS["medical note"], slice="query", layers=(3,), attack="best")
 CHARACTERS = 2000  # of the whole text, before it is tokenized
 LONGEST = 4  # a batch has at most the tokens of so many sentences of the largest length
@@ -90,9 +100,9 @@ def check_batch(limits: Limits, model: Model, text: str) -> list[list[str]]:
 
 
 def resized(text: str, sentences: int) -> str:
-    """The text cut down to so many lines, or filled up with presets that it does not hold yet."""
+    """The text cut down to so many lines, or filled up with sentences that it does not hold yet."""
     lines = list(Experiment(text).sentences)
-    more = [preset for preset in PRESETS.values() if preset not in lines]
+    more = [line for line in (*PRESETS.values(), *MORE) if line not in lines]
     return "\n".join((lines + more)[:sentences])
 
 

@@ -16,14 +16,15 @@ from demo.attacker.prefixes import Look, PrefixJudge
 from demo.attacker.proposals import Alone, Prior, Proposals
 from demo.turns import tick
 
-LIKELY = 768  # first words whose followers are expected
+LIKELY, FOLLOWERS = 768, 64  # first words, and words after each, that are expected as pairs
 PAIRS = 1024  # likely pairs tried in the first turn; twice as many in each that follows
 GUIDES, SECONDS = 2, 4  # of the nearest pairs: firsts behind which others are tried, seconds before which others are
+ROWS = 64  # first words put through the network together
 CHECKED = 4  # nearest pairs that are checked in full precision
 
 
 class FirstPair:
-    """`pair` is found once `run` has ended by itself."""
+    """`pair` is there once `run` has ended by itself, unless none of those that were tried lies in the span."""
 
     def __init__(self, judge: PrefixJudge, prior: Prior, alone: Alone, seed: int) -> None:
         self.judge, self.prior, self.alone, self.seed = judge, prior, alone, seed
@@ -37,8 +38,9 @@ class FirstPair:
         likely, followers = self._expected()
         before: dict[int, Proposals] = {}
         behind: dict[int, Proposals] = {}
-        tried, many = 0, PAIRS
-        while True:
+        tried, many, known = 0, PAIRS, -1
+        while len(self.outside) > known:  # as long as there is something new to try
+            known = len(self.outside)
             for some in likely[tried : tried + many].split(PAIRS):
                 self._look(some[:, 0], some[:, 1])
                 yield f"the first two words at once: {len(self.outside):,} pairs tried"
@@ -83,11 +85,11 @@ class FirstPair:
         """Pairs, likeliest first (pairs, 2); and the chance of each second word, whatever the first is."""
         first = self.firsts.topk(min(LIKELY, len(self.prior.ordinary)))
         pairs, chances, total = [], [], torch.full_like(self.firsts, -torch.inf)
-        for words, own in zip(first.indices.split(64), first.values.split(64), strict=True):
+        for words, own in zip(first.indices.split(ROWS), first.values.split(ROWS), strict=True):
             tick()
             joint = self.prior.chances_after(words) + own[:, None]
             total = torch.logaddexp(total, joint.logsumexp(0))
-            best = joint.topk(64, dim=1)
+            best = joint.topk(min(FOLLOWERS, len(self.prior.ordinary)), dim=1)
             pairs.append(torch.stack([words[:, None].expand_as(best.indices), best.indices], dim=-1).flatten(0, 1))
             chances.append(best.values.flatten())
         return torch.cat(pairs)[torch.cat(chances).argsort(descending=True)], total.log_softmax(0)

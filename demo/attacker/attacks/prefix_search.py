@@ -17,6 +17,7 @@ from demo.attacker.last_word import LastWord
 from demo.attacker.leak import Leak
 from demo.attacker.prefixes import Look, Path, PrefixJudge, PrefixView, bag_of_words, prefix_length
 from demo.attacker.proposals import ALONE, Alone, Prior, Proposals
+from demo.attacker.turned_order import first_read
 
 SHOWN = 24  # nearest words that a snapshot tells of
 TWIGS = 4  # of them, as branches of the tree
@@ -51,6 +52,8 @@ class PrefixSearch:
             if longer is None:
                 return
             path = longer
+        if self.view.misses_first and self.view.layer == 0:  # where no word's vector knows of the first one
+            path = Path((first_read(self.leak, self.view.piece, path.ids), *path.ids[1:]), None, path.taken)
         yield from self.finished(budget, path)
 
     def longer(self, budget: Budget, path: Path) -> Generator[Snapshot, None, Path | None]:
@@ -87,7 +90,8 @@ class PrefixSearch:
             yield self.picture(budget, start, stage)
             if budget.over(self.step):
                 return start
-        assert search.pair is not None
+        if search.pair is None:
+            return start
         path = self.judge.extended(start, *search.pair)
         self.sure[:2] = 1
         growths = [self._grown(search.pair[:place], word) for place, word in enumerate(search.pair)]

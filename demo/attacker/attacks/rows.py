@@ -26,7 +26,7 @@ class Rows:
     def supports(self, leak: Leak) -> str | None:
         if leak.weight("word") is None:
             return "the word-embedding gradient is not exposed (slices all and embeddings expose it)"
-        if not leak.model.net.both_ways:
+        if not leak.model.net.both_ways and not leak.model.net.labels:
             return "the last word is nothing but a target in this model: it has no row of its own"
         if leak.batch > 1:
             return "the embedding rows sum over the batch's sentences: rows reads one sentence"

@@ -51,7 +51,7 @@ class Search(Effort):
 
     def supports(self, leak: Leak) -> str | None:
         if not leak.model.net.both_ways:
-            return cannot_be_walked(leak)
+            return None if _rows_read_all(leak) else cannot_be_walked(leak)
         if Rows().supports(leak) is None:
             return None
         if read_lengths(leak) is None:
@@ -62,7 +62,7 @@ class Search(Effort):
 
     def run(self, leak: Leak, budget: Budget, seed: int = 0) -> Iterator[Snapshot]:
         if not leak.model.net.both_ways:
-            yield from walk(leak, budget, seed)
+            yield from Rows().run(leak, budget, seed) if _rows_read_all(leak) else walk(leak, budget, seed)
             return
         step = 0
         for shortcut in (Rows(), Span()):
@@ -97,6 +97,12 @@ class Search(Effort):
             yield from ReadoutSearch(leak, readout, length, seed).run(budget, step + 1)
         else:
             yield from proved(BestFirst(self, leak.model, view, [length], seed), leak, budget, step + 2)
+
+
+def _rows_read_all(leak: Leak) -> bool:
+    """Of a decoder that is asked for a label: rows without position rows would only tell the bag."""
+    exact = leak.weight("position") is not None and not leak.defenses and not leak.dropout
+    return exact and Rows().supports(leak) is None
 
 
 def proved(search: BestFirst, leak: Leak, budget: Budget, step: int) -> Iterator[Snapshot]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from demo.attacker.attacks.base import Budget, Snapshot, best_certificate, snapshot
+from demo.attacker.attacks.base import Budget, Snapshot, best_certificate, labels_of, snapshot
 from demo.attacker.attacks.objectives import COSINE
 from demo.attacker.attacks.sentence_moves import Sentence, reorderings
 from demo.attacker.certificate import Certificate
@@ -36,13 +36,14 @@ class WordOrder:
     def __init__(self, leak: Leak, seed: int) -> None:
         bag, piece = bag_of_words(leak), telling_of_words(leak)
         assert bag is not None
-        assert piece is not None
         self.leak, self.model, self.piece, self.bag = leak, leak.model, piece, bag
         self.prior, self.matcher = Prior(leak), Matcher(leak)
         self.generator = torch.Generator().manual_seed(seed)
-        self.misses_first = piece.part == "query"
+        self.misses_first = piece is not None and piece.part == "query"
+        self.targets = 0 if leak.model.net.labels else 1  # words at the end that are only targets
         # Without a length, no word is thought to occur twice.
-        self.told = (leak.length or len(bag) + 1 + self.misses_first) - 1
+        self.told = leak.length - self.targets if leak.length else len(bag) + self.misses_first
+        self.labels = [one_hot(self.model, (label,), WEIGHED) for label in labels_of(leak)]
         self.known: dict[Sentence, float] = {}
         self.finished: set[Sentence] = set()
         self.best: Sentence = ()
@@ -57,7 +58,7 @@ class WordOrder:
 
     def read(self, budget: Budget) -> Iterator[Snapshot]:
         """Where places turn what the matrix computes, the gradient tells the order itself."""
-        if self.piece.part == "value":
+        if self.piece is None or self.piece.part == "value":
             return
         for order in TurnedOrder(self.leak, self.piece, self.bag).orders():
             self.told = len(order)
@@ -77,7 +78,7 @@ class WordOrder:
         orders = self.all_completed([order for _, order in beam])
         yield from self.weigh(budget, orders, "weighing likely orders by their gradient")
         while not self.proven and not budget.over(self.step):
-            said = self.best[:-1]
+            said = self.best[: self.told]
             moved = [order[1:-1] for order in reorderings((0, *said, 0), 2 * TRIED, self.generator)]
             fresh = [order for order in self.all_completed(moved) if order not in self.known][:TRIED]
             if not fresh:
@@ -120,10 +121,12 @@ class WordOrder:
         return self.model.net.logits(state).log_softmax(-1)
 
     def completed(self, order: Sentence) -> Sentence:
-        """With the last word that the model expects: it is only a target."""
+        """With the last word that the model expects, where it is only a target."""
         return self.all_completed([order])[0]
 
     def all_completed(self, orders: list[Sentence]) -> list[Sentence]:
+        if not self.targets:
+            return list(dict.fromkeys(orders))
         last = self._chances(list(dict.fromkeys(orders))).argmax(1).tolist()
         return [(*order, word) for order, word in zip(dict.fromkeys(orders), last, strict=True)]
 
@@ -131,8 +134,8 @@ class WordOrder:
         for first in range(0, len(orders), WEIGHED):
             part = orders[first : first + WEIGHED]
             words = self.model.words[torch.tensor(part, device=self.model.device)]
-            distances = self.matcher.distance(words, one_hot(self.model, (0,), len(part)), "cosine", graph=False)
-            self.known |= dict(zip(part, distances.tolist(), strict=True))
+            each = [self.matcher.distance(words, told[: len(part)], "cosine", graph=False) for told in self.labels]
+            self.known |= dict(zip(part, torch.stack(each).amin(0).tolist(), strict=True))
             better = min(part, key=lambda order: self.known[order])
             if not self.best or self.known[better] < self.known[self.best]:
                 self.best = better
@@ -143,10 +146,13 @@ class WordOrder:
 
     def finish(self, order: Sentence) -> None:
         """Its last word read off, and the proof, where nothing else seems wrong."""
-        if order[:-1] in self.finished:
+        if order[: self.told] in self.finished:
             return
-        self.finished.add(order[:-1])
-        reader = LastWord(self.leak, self.piece)
+        self.finished.add(order[: self.told])
+        if not self.targets:
+            self.proof = best_certificate(self.leak, torch.tensor(order, device=self.model.device))
+            return
+        reader = LastWord(self.leak, self.piece or self.leak.pieces[0])
         for last in reader.explaining(order[:-1], self.prior.chances(order[:-1])):
             self.best = (*order[:-1], last)
             self.known[self.best] = 0.0
@@ -154,7 +160,7 @@ class WordOrder:
 
     def picture(self, budget: Budget, order: Sentence, stage: str) -> Snapshot:
         self.step += 1
-        ids = self.model.blank(self.told + 1)
+        ids = self.model.blank(self.told + self.targets)
         known = torch.tensor(order, device=ids.device, dtype=ids.dtype)
         ids[: len(known)] = known
         sure = torch.full((len(ids),), 1.0 if self.proven else 0.5)
