@@ -90,4 +90,13 @@ def short(figure: str) -> str:
     return figure.removesuffix(".0")
 
 
-LAYOUTS: dict[str, Callable[[Sequence[str], Cells], Cells]] = {"dp": of_noise, "defenses": of_defenses}
+def as_it_is(header: Sequence[str], rows: Cells) -> Cells:
+    return [header, *rows]
+
+
+LAYOUTS: dict[str, Callable[[Sequence[str], Cells], Cells]] = {
+    "dp": of_noise,
+    "defenses": of_defenses,
+    "decoders": as_it_is,
+    "decoders-noise": as_it_is,
+}

@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from demo.client.client import Client
 from demo.runs.engine import Experiment
@@ -128,6 +129,31 @@ CLAIMS = {
         )
         for size in (2, 4, 8)
     },
+}
+
+
+DECODER_PARTS = ("key", "value", "attention-output", "ffn-gate", "ffn-in", "ffn-out")
+
+
+def _on_decoder(part: str, *layers: int, seconds: float = 60) -> Experiment:
+    return _on(part, *layers, seconds=seconds, model="smollm2", knows_length=False)
+
+
+def _decoders(title: str, *experiments: Experiment, **more: Any) -> Claim:
+    return Claim(f"SmolLM2, {title}", experiments, **{"words": (1, 99), "tokens": (5, 20), "sentences": 5, **more})
+
+
+CLAIMS |= {
+    "decoder": _decoders("everything", _on_decoder("all"), sentences=20),
+    "decoder-layers": _decoders("one layer", *(_on_decoder("layer", k) for k in (0, 8, 16, 24, 29)), sentences=20),
+    "decoder-cells": _decoders(
+        "one matrix", *(_on_decoder(part, k) for part in DECODER_PARTS for k in (1, 10, 20, 29))
+    ),
+    "decoder-query": _decoders("one query matrix", *(_on_decoder("query", k) for k in (1, 8, 15, 22, 29))),
+    "decoder-words": _decoders("words without places", *(_on_decoder(part, 0) for part in ("query", "key", "value"))),
+    "decoder-batch-8": _decoders("everything, batches of 8", _on_decoder("all"), sentences=24, batch=8),
+    "decoder-batch-16": _decoders("everything, batches of 16", _on_decoder("all", seconds=120), sentences=32, batch=16),
+    "decoder-paragraph": _decoders("everything, a paragraph", _on_decoder("all"), words=(1, 200), tokens=(100, 150)),
 }
 
 
