@@ -76,7 +76,7 @@ def test_what_lessons_say_of_recordings_is_what_they_show():
         if word == "·diabetes"
     ]
     assert expected[0] == "·a"
-    assert (round(expected[1]), round(chance, 1)) == (39, 1.1)
+    assert (round(expected[1]), round(chance, 1)) == (18, 1.5)
     assert note_of("noise", True, 0.1, 1.0, 0.01, 1000, 1e-5).startswith("ε = 9.41e+03 at")
     assert note_of("noise", True, 1.0, 1.0, 0.01, 1000, 1e-5).startswith("ε = 2.1 at")
     for name, cosine in (("lesson-noise-weak", "1.00"), ("lesson-noise-strong", "0.00")):
