@@ -72,7 +72,7 @@ class LastWord:
             along = torch.zeros(net.width, device=left.device, requires_grad=True)
             [product] = torch.autograd.grad((state * along).sum(), [weight], create_graph=True, allow_unused=True)
             turned = torch.autograd.grad((product * left).sum(), [along])[0] if product is not None else along.detach()
-        pulls = self.net.output_table @ turned
+        pulls = net.output_table.detach() @ turned
         return pulls + left @ state.detach() if weight is net.output_table else pulls
 
 
