@@ -24,10 +24,10 @@ UNGATED = tuple(name for name in SLICES if name != "ffn-gate")  # the slices of 
 SENTENCE = "the cat sat on the mat near the red door"
 
 
-def small(family: str = "bert", scale: float = 0.1, **own: Any) -> Model:
-    """Three layers of 48: fast enough for every slice, distance and attack."""
+def small(family: str = "bert", scale: float = 0.1, width: int = 48, heads: int = 4, **own: Any) -> Model:
+    """Three layers: fast enough for every slice, distance and attack."""
     tokenizer = AutoTokenizer.from_pretrained(pretrained_folder("minilm"))
-    net = FAMILIES[family].shaped(3, 48, 4, 96, len(tokenizer), **own)
+    net = FAMILIES[family].shaped(3, width, heads, 2 * width, len(tokenizer), **own)
     draw(net, Weights("normal", scale, seed=1))
     net.eval().requires_grad_(False)
     return Model("small", "small", net, tokenizer, torch.device("cpu"), ordinary_ids(tokenizer), net.ends(tokenizer))

@@ -27,8 +27,10 @@ def offered(field: Field, model: str) -> bool:
     return "offered" not in field.metadata or len(field.metadata["offered"](outline(model).net)) > 1
 
 
-def connect_client(controls: dict[str, Any], model: gr.Dropdown, quick: dict[str, Any]) -> None:
-    """Another model may offer other choices."""
+def connect_client(controls: dict[str, Any], model: gr.Dropdown, label: gr.Radio, quick: dict[str, Any]) -> None:
+    """Another model may offer other choices; a label matters only where one is trained on."""
+    task = controls["task"]
+    gr.on([model.change, task.change], _labelled, [model, task], label, **quick)
     for field in settings_of(Client):
         if "offered" in field.metadata:
             model.change(_offering(field), model, controls[field.name], **quick)
@@ -38,6 +40,10 @@ def client_from(values: Sequence[Any]) -> Client:
     """The controls' values, in the order of the fields -> the client."""
     named = zip(settings_of(Client), values, strict=True)
     return with_settings(Client(), "the client", [(field.name, fitting(field, value)) for field, value in named])
+
+
+def _labelled(model: str, task: str) -> Any:
+    return gr.update(visible=outline(model).told_by(task or "").net.labels > 0)
 
 
 def _offering(field: Field) -> Any:

@@ -108,7 +108,7 @@ def _connect_training(controls: Controls) -> None:
     retrained = [control.change for control in trained]
     gr.on([*retrained, batch.change], training_note, [model, batch, *trained], controls.how, **QUICKLY)
     gr.on([model.change, drawing.input, *retrained], redrawn, [model, drawing, *trained], drawing, **QUICKLY)
-    connect_client(controls.client, model, QUICKLY)
+    connect_client(controls.client, model, controls.label, QUICKLY)
     model.input(weight_menu, model, controls.weights, **QUICKLY)  # a link sets both
 
 

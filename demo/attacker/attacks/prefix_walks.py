@@ -12,7 +12,7 @@ from demo.attacker.attacks.prefix_noise import NoisySearch, loud_views
 from demo.attacker.attacks.prefix_search import PrefixSearch
 from demo.attacker.attacks.word_order import WordOrder
 from demo.attacker.leak import Leak
-from demo.attacker.prefixes import bag_of_words, first_view, prefix_length, wide_view
+from demo.attacker.prefixes import bag_of_words, first_view, prefix_length, telling_of_words, wide_view
 
 
 def cannot_be_walked(leak: Leak) -> str | None:
@@ -28,7 +28,9 @@ def cannot_be_walked(leak: Leak) -> str | None:
                 "no exposed matrix tells the batch's words in their places, or its words fill the matrix's whole width"
             )
         return None if bag_of_words(leak) is not None else "nothing that leaks tells which words the batch has"
-    if first_view(leak) is None and bag_of_words(leak) is None:
+    if first_view(leak) is None and telling_of_words(leak) is None:
+        if leak.weight("word") is not None:
+            return "the table of words tells which ones occur, and nothing that leaks in which order"
         return "no exposed matrix tells words apart, or the sentence's words fill its whole width"
     return None
 

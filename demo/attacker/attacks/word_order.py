@@ -36,10 +36,11 @@ class WordOrder:
     def __init__(self, leak: Leak, seed: int) -> None:
         bag, piece = bag_of_words(leak), telling_of_words(leak)
         assert bag is not None
+        assert piece is not None
         self.leak, self.model, self.piece, self.bag = leak, leak.model, piece, bag
         self.prior, self.matcher = Prior(leak), Matcher(leak)
         self.generator = torch.Generator().manual_seed(seed)
-        self.misses_first = piece is not None and piece.part == "query"
+        self.misses_first = piece.part == "query"
         self.targets = 0 if leak.model.net.labels else 1  # words at the end that are only targets
         # Without a length, no word is thought to occur twice.
         self.told = leak.length - self.targets if leak.length else len(bag) + self.misses_first
@@ -58,7 +59,7 @@ class WordOrder:
 
     def read(self, budget: Budget) -> Iterator[Snapshot]:
         """Where places turn what the matrix computes, the gradient tells the order itself."""
-        if self.piece is None or self.piece.part == "value":
+        if self.piece.part == "value":
             return
         for order in TurnedOrder(self.leak, self.piece, self.bag).orders():
             self.told = len(order)
@@ -152,7 +153,7 @@ class WordOrder:
         if not self.targets:
             self.proof = best_certificate(self.leak, torch.tensor(order, device=self.model.device))
             return
-        reader = LastWord(self.leak, self.piece or self.leak.pieces[0])
+        reader = LastWord(self.leak, self.piece)
         for last in reader.explaining(order[:-1], self.prior.chances(order[:-1])):
             self.best = (*order[:-1], last)
             self.known[self.best] = 0.0
