@@ -88,9 +88,7 @@ def test_a_batch_is_found_and_proven(kinds, name, told):
     shot = last(leak)
     assert shot.certified
     assert {model.text(ids) for ids in leak.sentences(shot.ids, shot.lengths)} == set(BATCH.splitlines())
-    assert_a_tree(
-        list(ATTACKS["search"].run(leak, Budget(), 0)), [llm for llm in leak.sentences(shot.ids, shot.lengths)]
-    )
+    assert_a_tree(list(ATTACKS["search"].run(leak, Budget(), 0)), list(leak.sentences(shot.ids, shot.lengths)))
 
 
 def test_the_tree_grows_along_the_sentence(llama):

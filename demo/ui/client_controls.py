@@ -43,7 +43,9 @@ def client_from(values: Sequence[Any]) -> Client:
 
 
 def _labelled(model: str, task: str) -> Any:
-    return gr.update(visible=outline(model).told_by(task or "").net.labels > 0)
+    chosen = outline(model)
+    known = task if task in chosen.net.tasks else ""  # the other model's, until that control has followed
+    return gr.update(visible=chosen.told_by(known).net.labels > 0)
 
 
 def _offering(field: Field) -> Any:
