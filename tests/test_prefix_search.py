@@ -13,6 +13,7 @@ from demo.client.share import share
 from demo.runs.engine import Experiment, run
 from demo.victim.models import load
 from demo.victim.slices import select, slices_of
+from tests.conftest import LONG
 from tests.drawn import BATCH, KINDS, REPEATED, SENTENCE, drawn, last, leak_of
 
 CELLS = [  # each part of the network once deep and once shallow, a label where it makes a difference
@@ -69,12 +70,18 @@ def test_the_sentence_is_found_and_proven(kinds, task, name, layer):
         assert reason.startswith(("no exposed matrix tells words apart", "the table of words tells which ones occur"))
 
 
-@pytest.mark.parametrize(("name", "layers"), [("all", ()), ("value", (1,)), ("key", (0,))])
-def test_words_that_occur_again(llama, name, layers):
-    """Told only how many there are: a rank counts directions, and the first two states are hardly two."""
-    leak = leak_of(llama, name, layers, REPEATED)
-    shot = last(leak)
-    assert not shot.certified or llama.text(shot.ids) == REPEATED
+@pytest.mark.parametrize("text", ["cat the the the", "the cat the cat sat the"])
+@pytest.mark.parametrize(("name", "layers"), [("all", ()), ("value", (1,)), ("ffn-out", (2,)), ("key", (0,))])
+def test_words_that_occur_again(llama, name, layers, text):
+    shot = last(leak_of(llama, name, layers, text, length=False))
+    assert shot.certified
+    assert llama.text(shot.ids) == text
+
+
+def test_a_first_word_said_twice_is_not_claimed_to_be_said_once(llama):
+    """Where places only turn, the states of both are the same, and count once."""
+    for told in (True, False):
+        assert not last(leak_of(llama, "all", (), REPEATED, length=told)).certified
 
 
 @pytest.mark.parametrize("name", ["all", "encoder"])
@@ -88,12 +95,12 @@ def test_a_batch_is_found_and_proven(kinds, name, told):
     shot = last(leak)
     assert shot.certified
     assert {model.text(ids) for ids in leak.sentences(shot.ids, shot.lengths)} == set(BATCH.splitlines())
-    assert_a_tree(list(ATTACKS["search"].run(leak, Budget(), 0)), list(leak.sentences(shot.ids, shot.lengths)))
+    assert_a_tree(list(ATTACKS["search"].run(leak, Budget(LONG), 0)), leak.sentences(shot.ids, shot.lengths))
 
 
 def test_the_tree_grows_along_the_sentence(llama):
     leak = leak_of(llama, "value", (1,), length=False)
-    assert_a_tree(list(ATTACKS["search"].run(leak, Budget(), 0)), [llama.encode(SENTENCE)])
+    assert_a_tree(list(ATTACKS["search"].run(leak, Budget(LONG), 0)), [llama.encode(SENTENCE)])
 
 
 def assert_a_tree(shots, sentences):
@@ -120,19 +127,21 @@ def test_its_snapshots_are_plain_and_rise(llama):
     assert all(len(shot.ids) == len(shot.confidence) == len(shot.runners_up) for shot in shots)
 
 
-@pytest.mark.parametrize("name", ["value", "query", "all"])
-@pytest.mark.parametrize("layer", [0, 1])
-def test_budgets_are_kept(llama, name, layer):
+@pytest.mark.parametrize(("name", "layer"), [("value", 1), ("query", 1), ("value", 0), ("all", 0)])
+@pytest.mark.parametrize("text", [SENTENCE, BATCH])
+def test_budgets_are_kept(llama, name, layer, text):
     """By a clock that is only played: once it says that time is over, at most one more snapshot comes."""
-    leak = leak_of(llama, name, (layer,))
-    for turns in (0, 1, 4):
-        now = iter(range(10_000))
-        budget = Budget(1000.0, started=0.0, clock=lambda now=now: next(now))
-        shots = [shot for shot, _ in zip(ATTACKS["search"].run(leak, budget, 0), range(turns + 1), strict=False)]
-        assert len(shots) <= turns + 1
-        stopped = list(ATTACKS["search"].run(leak, Budget(0.0), 0))
-        assert len(stopped) <= 2
-        assert len(list(ATTACKS["search"].run(leak, Budget(steps=turns + 2), 0))) <= turns + 2
+    leak = leak_of(llama, name, (layer,), text)
+    if ATTACKS["search"].supports(leak) is not None:
+        return
+    for turns in (0, 2):
+        now = [0.0]
+        shots = ATTACKS["search"].run(leak, Budget(10.0, started=0.0, clock=lambda now=now: now[0]), 0)
+        for _ in range(turns):
+            next(shots)
+        now[0] = 10.0
+        assert len(list(shots)) <= 2
+    assert len(list(ATTACKS["search"].run(leak, Budget(steps=3), 0))) <= 3
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,8 @@ class PrefixSearch:
             if longer is None:
                 return
             path = longer
+            if budget.over(self.step):
+                return
         if self.view.misses_first and self.view.layer == 0:  # where no word's vector knows of the first one
             path = Path((first_read(self.leak, self.view.piece, path.ids), *path.ids[1:]), None, path.taken)
         yield from self.finished(budget, path)
