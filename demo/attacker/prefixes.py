@@ -24,6 +24,7 @@ PARTS = ("key", "value", "attention-output", "ffn-gate", "ffn-in", "ffn-out", "o
 WITHOUT_CONTEXT = ("key", "value", "query")  # in layer 0: keys tell all words, and their order
 LIES_IN = 1e-8  # of a right word's squared length sticks out at most: measured 1e-13 to 3e-11, wrong ones 1e-6 and more
 DEPENDENT = 1e-7  # a vector that sticks out of the settled ones by less is one of them again
+NEARLY_IN = 1e-2  # the same in bfloat16: measured 1e-5 to 1e-4
 ROUGHLY = 12  # words that a rough check leaves for the exact one
 FEW = 16  # words that are checked exactly at once
 ROWS = 512  # words put through the layers together
@@ -179,11 +180,14 @@ class PrefixJudge:
         return torch.cat(read)
 
     def look(self, path: Path, ids: Tensor, near: int = ROUGHLY) -> Look:
-        """In full precision only where they are few, or among the nearest."""
-        few = len(ids) <= FEW or self.rough is self.net
+        """In full precision only where they are few, or near; first words all are, in deep layers."""
+        few = len(ids) <= FEW or not path.ids or self.rough is self.net
         vectors = self.entering(path, ids, self.net if few else self.rough)
         away = outside(vectors, self.view.basis)
         nearest = away.topk(min(near, len(ids)), largest=False).indices
+        nearest = nearest[away[nearest] < NEARLY_IN]
+        if not len(nearest):
+            return Look(ids, vectors, away, ())
         exact = vectors[nearest] if few else self.entering(path, ids[nearest], self.net)
         away[nearest] = outside(exact, self.view.basis)
         inside = (away[nearest] < LIES_IN) & (outside(exact, path.taken) > DEPENDENT)
