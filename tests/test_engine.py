@@ -67,11 +67,15 @@ def test_errors_name_the_input(minilm, change, message):
          "defenses": (parse("noise=1e-3"), parse("prune=0.9"))},
         # What dropout leaves of this matrix makes a system of equations singular.
         {"slice": "value", "layers": (1,), "attack": "grab", "client": Client(0.1)},
+        # It drops out attention alone, so that no mask tells of embeddings.
+        {"model": "llama-tiny", "slice": "head", "layers": (), "attack": "grab", "client": Client(0.3)},
+        {"model": "llama-tiny", "slice": "ffn-out", "layers": (1,), "attack": "grab",
+         "client": Client(0.3, task="label")},
     ],
 )  # fmt: skip
 def test_an_internal_error_is_never_the_answer(choice):
     """Either a refusal that says why, or a run to its end."""
-    experiment = Experiment(SENTENCE, model="tinybert4", seconds=3, **choice)
+    experiment = Experiment(SENTENCE, **{"model": "tinybert4", "seconds": 3, **choice})
     case = set_up(experiment)
     refused = attack_of(experiment).supports(case.leak)
     if refused:

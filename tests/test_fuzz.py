@@ -24,7 +24,7 @@ from demo.ui.survey_tabs import map_place, picked_in, strengths_in, sweep_place
 from demo.victim.slices import SLICES
 
 EXAMPLES = int(os.environ.get("LEAKSCOPE_FUZZ", "0"))
-LIMITS = Limits(seconds=0.05, tokens=12, models=("minilm", "transformer"))
+LIMITS = Limits(seconds=0.05, tokens=12, models=("minilm", "transformer", "llama-tiny"))
 
 
 def tried(examples):

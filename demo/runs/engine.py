@@ -229,6 +229,5 @@ def scored(case: Case, snapshot: Snapshot, best: float) -> Frame:
 
 def true_masks(secret: Secret, like: Tensor) -> Tensor:
     """(tokens, hidden) bool: which coordinates of each embedding the client's dropout kept."""
-    if not secret.masks:
-        return torch.ones_like(like)
-    return torch.cat([masks["embedding"][0] for masks in secret.masks]).cpu() > 0
+    masks = [masks["embedding"][0] for masks in secret.masks if "embedding" in masks]  # some drop out attention alone
+    return torch.cat(masks).cpu() > 0 if masks else torch.ones_like(like)

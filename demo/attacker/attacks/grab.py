@@ -237,7 +237,8 @@ class Hunt(MaskedDummies):
         ids, sure, others = decode(self.model, words, self.lengths)
         if self.best:
             ids = torch.tensor(self.best, device=self.model.device)
-        kept = torch.cat([masks["embedding"][row] for masks in self.masks]) > 0.5 if self.masks else None
+        own = [masks["embedding"][row] for masks in self.masks if "embedding" in masks]  # some drop out attention alone
+        kept = torch.cat(own) > 0.5 if own else None
         picture = partial(snapshot, labels=self.labels.most_likely(), meaning=OF_DISTANCE[self.settings.distance])
         distance = float(self.distances[row])
         return picture(self.model, self.budget, self.step, ids, distance, stage, words, sure, others, kept=kept)

@@ -59,7 +59,8 @@ class MaskedDummies:
         self.masks = self.fresh_masks(self.descending.rows, self.descending.first_masks == "drawn")
         if self.kept_first is not None:
             for masks, part in zip(self.masks, self.kept_first.split(self.lengths), strict=True):
-                masks["embedding"].data[0] = part.float().to(self.model.device)
+                if "embedding" in masks:
+                    masks["embedding"].data[0] = part.float().to(self.model.device)
 
     def fresh_masks(self, rows: int, drawn: bool = False) -> Masks:
         """As nobody knows them: all at their mean, or drawn."""
