@@ -5,7 +5,8 @@ import torch
 
 from demo.attacker.certificate import certify
 from demo.attacker.last_word import LastWord, last_words_of_batch
-from demo.attacker.prefixes import LIES_IN, Look, PrefixJudge, bag_of_words, prefix_views, telling_of_words
+from demo.attacker.prefix_views import LIES_IN, bag_of_words, prefix_views, telling_of_words
+from demo.attacker.prefixes import Look, PrefixJudge
 from demo.attacker.proposals import OPENING, Alone, Prior, Proposals
 from demo.attacker.turned_order import TurnedOrder
 from tests.drawn import BATCH, KINDS, SENTENCE, drawn, leak_of

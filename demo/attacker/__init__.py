@@ -6,6 +6,7 @@ algebra      linear algebra that does not break off
 lens         what a token becomes inside the network, guessed from the token alone
 asking       a decoder's last token, and what it gathers of the others
 subspace     an exposed matrix as the span of its layer's inputs
+prefix_views  which matrices of a decoder tell its words, and which words occur
 prefixes     a decoder's words, each checked by itself after those before it
 proposals    which words to check next
 turned_order  how a query or key matrix of layer 0 tells the order of its words

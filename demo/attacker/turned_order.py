@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from demo.attacker.leak import Leak
-from demo.attacker.prefixes import outside
+from demo.attacker.prefix_views import outside
 from demo.turns import tick, ticking
 from demo.victim.causal import Causal
 from demo.victim.slices import Piece

@@ -18,7 +18,8 @@ from demo.turns import tick
 
 LIKELY, FOLLOWERS = 768, 64  # first words, and words after each, that are expected as pairs
 PAIRS = 1024  # likely pairs tried in the first turn; twice as many in each that follows
-GUIDES, SECONDS = 2, 4  # of the nearest pairs: firsts behind which others are tried, seconds before which others are
+GUIDES, SECONDS = 2, 2  # likely firsts behind which seconds are tried, and nearest seconds before which firsts are
+ROUNDS = 3  # of proposals for each of them in the first turn; one in each that follows
 ROWS = 64  # first words put through the network together
 CHECKED = 4  # nearest pairs that are checked in full precision
 
@@ -36,34 +37,48 @@ class FirstPair:
     def run(self) -> Iterator[str]:
         """What it is doing, a few times a second."""
         likely, followers = self._expected()
+        behind = {int(word): self._proposals(followers) for word in self.firsts.topk(GUIDES).indices}
         before: dict[int, Proposals] = {}
-        behind: dict[int, Proposals] = {}
-        tried, many, known = 0, PAIRS, -1
-        while len(self.outside) > known:  # as long as there is something new to try
+        tried, many, known, rounds = 0, PAIRS, -1, ROUNDS
+        while not self.pair and len(self.outside) > known:  # as long as there is something new to try
             known = len(self.outside)
             for some in likely[tried : tried + many].split(PAIRS):
-                self._look(some[:, 0], some[:, 1])
-                yield f"the first two words at once: {len(self.outside):,} pairs tried"
-                if self.pair:
-                    return
+                yield from self._tried(some[:, 0], some[:, 1])
             tried, many = tried + many, 2 * many
-            for second in list(dict.fromkeys(second for _, second in self._nearest()))[:SECONDS]:
-                ids = before.setdefault(second, self._proposals(self.firsts)).next()
-                before[second].learn(self._look(ids, torch.full_like(ids, second), before=True))
-                yield f"the first two words at once: {len(self.outside):,} pairs tried"
-                if self.pair:
-                    return
-            for first in list(dict.fromkeys(first for first, _ in self._nearest()))[:GUIDES]:
-                ids = behind.setdefault(first, self._proposals(followers)).next()
-                behind[first].learn(self._look(torch.full_like(ids, first), ids))
-                yield f"the first two words at once: {len(self.outside):,} pairs tried"
-                if self.pair:
-                    return
+            for first, proposals in behind.items():
+                for _ in range(rounds):
+                    ids = proposals.next()
+                    yield from self._tried(torch.full_like(ids, first), ids, proposals)
+            for second in self._seconds(list(behind)):
+                proposals = before.setdefault(second, self._proposals(self.firsts))
+                for _ in range(rounds):
+                    ids = proposals.next()
+                    yield from self._tried(ids, torch.full_like(ids, second), proposals, before=True)
+            nearest = self._nearest()[0][0]
+            if nearest not in behind:  # a better place to look from
+                behind[nearest] = self._proposals(followers)
+            rounds = 1
 
-    def _look(self, firsts: Tensor, seconds: Tensor, before: bool = False) -> Look:
-        """Tries pairs; `before` says that the first words are what is looked for."""
-        if not len(firsts):
-            return Look(firsts, self.judge.view.basis.T[:0], firsts.float(), ())
+    def _tried(
+        self, firsts: Tensor, seconds: Tensor, proposals: Proposals | None = None, before: bool = False
+    ) -> Iterator[str]:
+        """Pairs that are tried, unless the right one is found already; proposals learn from what came of them."""
+        if self.pair or not len(firsts):
+            return
+        look = self._look(firsts, seconds)
+        if proposals is not None:
+            proposals.learn(replace(look, ids=firsts) if before else look)
+        yield f"the first two words at once: {len(self.outside):,} pairs tried"
+
+    def _seconds(self, guides: list[int]) -> list[int]:
+        """The nearest behind each guide, as how far words stick out depends on the first; and the nearest of all."""
+        nearest = self._nearest()
+        found = [second for _, second in nearest[:SECONDS]]
+        for guide in guides:
+            found += [second for first, second in nearest if first == guide][:SECONDS]
+        return list(dict.fromkeys(found))[: SECONDS * (1 + GUIDES)]
+
+    def _look(self, firsts: Tensor, seconds: Tensor) -> Look:
         look = self.judge.look_pairs(firsts, seconds)
         pairs = zip(firsts.tolist(), seconds.tolist(), strict=True)
         self.outside |= dict(zip(pairs, look.outside.tolist(), strict=True))
@@ -72,7 +87,7 @@ class FirstPair:
                 self.checked.add((first, second))
                 if self.judge.look(self.judge.after(first), torch.tensor([second], device=firsts.device)).passing:
                     self.pair = first, second
-        return replace(look, ids=firsts) if before else look
+        return look
 
     def _nearest(self) -> list[tuple[int, int]]:
         return sorted(self.outside, key=lambda pair: self.outside[pair])

@@ -14,7 +14,8 @@ from demo.attacker.attacks.base import Budget, Snapshot
 from demo.attacker.attacks.prefix_search import PrefixSearch, nearest_of
 from demo.attacker.last_word import LastWord
 from demo.attacker.leak import Leak
-from demo.attacker.prefixes import Path, PrefixJudge, PrefixView, outside, prefix_views
+from demo.attacker.prefix_views import PrefixView, outside, prefix_views
+from demo.attacker.prefixes import Path, PrefixJudge
 from demo.turns import tick
 
 LOUDEST = 4  # matrices that are compared in

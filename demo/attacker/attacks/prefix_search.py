@@ -15,7 +15,8 @@ from demo.attacker.attacks.objectives import WORD
 from demo.attacker.certificate import Certificate
 from demo.attacker.last_word import LastWord
 from demo.attacker.leak import Leak
-from demo.attacker.prefixes import Look, Path, PrefixJudge, PrefixView, bag_of_words, prefix_length
+from demo.attacker.prefix_views import PrefixView, bag_of_words, prefix_length
+from demo.attacker.prefixes import Look, Path, PrefixJudge
 from demo.attacker.proposals import ALONE, Alone, Prior, Proposals
 from demo.attacker.turned_order import first_read
 

@@ -12,7 +12,7 @@ from demo.attacker.attacks.prefix_noise import NoisySearch, loud_views
 from demo.attacker.attacks.prefix_search import PrefixSearch
 from demo.attacker.attacks.word_order import WordOrder
 from demo.attacker.leak import Leak
-from demo.attacker.prefixes import bag_of_words, first_view, prefix_length, telling_of_words, wide_view
+from demo.attacker.prefix_views import bag_of_words, first_view, prefix_length, telling_of_words, wide_view
 
 
 def cannot_be_walked(leak: Leak) -> str | None:

@@ -17,7 +17,7 @@ from demo.attacker.certificate import Certificate
 from demo.attacker.last_word import LastWord
 from demo.attacker.leak import Leak
 from demo.attacker.matching import Matcher, one_hot
-from demo.attacker.prefixes import bag_of_words, telling_of_words
+from demo.attacker.prefix_views import bag_of_words, telling_of_words
 from demo.attacker.proposals import Prior
 from demo.attacker.turned_order import TurnedOrder
 from demo.turns import tick
