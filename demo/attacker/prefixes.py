@@ -14,8 +14,9 @@ from demo.attacker.leak import Leak
 from demo.attacker.prefix_views import LIES_IN, PrefixView, outside
 from demo.turns import ticking
 from demo.victim.anatomy import Anatomy
-from demo.victim.causal import Causal, Settled
+from demo.victim.causal import Causal
 from demo.victim.rough import rough
+from demo.victim.settled import Settled
 
 DEPENDENT = 1e-7  # a vector that sticks out of the settled ones by less is one of them again
 NEARLY_IN = 1e-2  # the same in bfloat16: measured 1e-5 to 1e-4

@@ -10,9 +10,10 @@ from torch import Tensor
 from demo.attacker.leak import Leak
 from demo.attacker.prefixes import Look
 from demo.turns import ticking
-from demo.victim.causal import Causal, Settled
+from demo.victim.causal import Causal
 from demo.victim.keeping import kept_with_first
 from demo.victim.rough import rough
+from demo.victim.settled import Settled
 
 # Sentences of several kinds and spellings, after which the model expects one more.
 OPENING = (

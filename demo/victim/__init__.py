@@ -9,6 +9,7 @@ rough            the same network in bfloat16, for searches
 bert             the first family
 encoder_decoder  TAG's Transformer, which reads the sentence again
 weights          the numbers of a network, drawn
+settled          a decoder's prefix whose keys and values are kept
 causal           what decoders share: layers that look back only, and keep what is settled
 gpt2             learned positions, and the word table as output matrix
 llama            turned places, gates, shared keys; and its kin
