@@ -49,7 +49,7 @@ def test_measured_tables_are_those_of_the_results():
     assert documents.updated(text) == text
     there = [name for _, name, _, _ in documents.TABLE.findall(text)]
     assert sorted(there) == sorted(file.stem for file in paper_tables.RESULTS.glob("*.csv"))
-    assert set(there) == {*STUDIES, *paper_tables.TABLES}
+    assert set(there) == {*STUDIES, *documents.LAYOUTS, *paper_tables.TABLES}
 
 
 def test_a_typed_figure_is_put_right():
