@@ -47,11 +47,15 @@ class FirstPair:
             tried, many = tried + many, 2 * many
             for first, proposals in behind.items():
                 for _ in range(rounds):
+                    if self.pair:
+                        return
                     ids = proposals.next()
                     yield from self._tried(torch.full_like(ids, first), ids, proposals)
             for second in self._seconds(list(behind)):
                 proposals = before.setdefault(second, self._proposals(self.firsts))
                 for _ in range(rounds):
+                    if self.pair:
+                        return
                     ids = proposals.next()
                     yield from self._tried(ids, torch.full_like(ids, second), proposals, before=True)
             nearest = self._nearest()[0][0]
